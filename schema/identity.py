@@ -1,0 +1,78 @@
+"""Who is who: the key of an object, the reference that records carry, and the ids derived from them.
+
+A key is (source, scope, type, namespace, name); at any instant at most one object holds it. An incarnation of it is a
+uid. `type` is `group/Kind`, the core group spelled `core`. The text form has always six segments:
+`kubernetes/lab/apps/Deployment/shop/cart`, `-` for no namespace, `/` and `%` inside a segment percent-encoded.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from schema.canonical import hash64, hash128
+from schema.errors import BadKey
+
+
+class Key(NamedTuple):
+    """One object's key; `str()` gives the text form that stores and answers use."""
+
+    source: str
+    scope: str
+    type: str
+    namespace: str | None
+    name: str
+
+    def __str__(self) -> str:
+        return (
+            f"{_quote(self.source)}/{_quote(self.scope)}/{self.type}/"
+            f"{_quote(self.namespace) if self.namespace else '-'}/{_quote(self.name)}"
+        )
+
+    @property
+    def kind(self) -> str:
+        return self.type.rpartition("/")[2]
+
+
+def parse_key(text: str) -> Key:
+    """The key of a six-segment text form. Raises BadKey."""
+    parts = text.split("/")
+    if len(parts) != 6 or not all(parts):
+        raise BadKey(f"not an object key: {text[:200]!r}", hint="write SOURCE/SCOPE/GROUP/KIND/NAMESPACE/NAME")
+    source, scope, group, kind, namespace, name = parts
+    return Key(
+        _unquote(source),
+        _unquote(scope),
+        f"{group}/{kind}",
+        None if namespace == "-" else _unquote(namespace),
+        _unquote(name),
+    )
+
+
+def type_of(api_version: str, kind: str) -> str:
+    """`apps/v1`, `Deployment` → `apps/Deployment`; `v1`, `Pod` → `core/Pod`."""
+    group, slash, _ = api_version.rpartition("/")
+    return f"{group if slash else 'core'}/{kind}"
+
+
+def oid(key: Key | str) -> int:
+    """64-bit id of a key; stores check it for collision."""
+    return hash64(str(key))
+
+
+def change_id(key: Key, uid: str | None, op: str, version: str | None, ordinal: int) -> str:
+    """Id of a change: the same input has the same id for ever. A delete carries no version, so that a delete seen on
+    the watch and the same delete found by a relist are one."""
+    return hash128(str(key), uid or "", op, "" if op == "delete" else version or "", str(ordinal))
+
+
+def edge_id(predicate: str, src: str, dst: str, discriminator: str) -> int:
+    """64-bit id of an edge: hash of predicate, both keys and what tells parallel edges apart."""
+    return hash64("\n".join((predicate, src, dst, discriminator)))
+
+
+def _quote(text: str) -> str:
+    return text.replace("%", "%25").replace("/", "%2F") if "/" in text or "%" in text else text
+
+
+def _unquote(text: str) -> str:
+    return text.replace("%2F", "/").replace("%25", "%") if "%" in text else text
