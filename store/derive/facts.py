@@ -1,0 +1,156 @@
+"""What deriving gives, and the small tools every rule uses: edge facts, facets, safe reading of untrusted states.
+
+A state is what an API server sent: any field may be missing or of another shape. The readers here give an empty value
+then, so that rules never raise over odd input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from schema.canonical import Json
+from schema.identity import Key, edge_id, type_of
+from schema.kinds import class_of
+from schema.predicates import check, legal
+from schema.records import ObjectRef
+
+State = dict[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeFact:
+    """One relation that follows from a state or a pair of states; `src` and `dst` are keys as text."""
+
+    predicate: str
+    src: str
+    dst: str
+    discriminator: str
+    attrs: dict[str, Json]
+    basis: str
+    confidence: float
+    rule: str
+
+    @property
+    def eid(self) -> int:
+        """The 64-bit id under which ledgers keep the edge."""
+        return edge_id(self.predicate, self.src, self.dst, self.discriminator)
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One requirement of a label selector."""
+
+    key: str
+    operator: str
+    values: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """One named selector of an object: a webhook of a configuration, or the only selector there is."""
+
+    name: str
+    terms: tuple[Term, ...]
+    facts: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Facet:
+    """All that one side of a join needs to know of an object. Only facets of one bucket can match."""
+
+    bucket: tuple[str, ...]
+    key: Key
+    labels: frozenset[tuple[str, str]] = frozenset()
+    clauses: tuple[Clause, ...] = ()
+    facts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JoinRule:
+    """A rule over pairs of objects of one scope."""
+
+    id: str
+    left: Callable[[ObjectRef, State], Facet | None]
+    right: Callable[[ObjectRef, State], Facet | None]
+    match: Callable[[Facet, Facet], list[EdgeFact]]
+
+
+def fact(
+    predicate: str, src: Key, dst: Key, rule: str, *, discriminator: str = "", attrs: State | None = None,
+    basis: str = "declared", confidence: float = 1.0,
+) -> EdgeFact:  # fmt: skip
+    """An edge fact; raises IllegalEdge when the ontology does not know the predicate between these classes."""
+    check(predicate, class_of(src.type), class_of(dst.type))
+    return EdgeFact(predicate, str(src), str(dst), discriminator, attrs or {}, basis, confidence, rule)
+
+
+def may(predicate: str, src: Key, dst: Key) -> bool:
+    """Whether the pair is legal: asked where a user may name any kind, as an object must not be refused for that."""
+    return legal(predicate, class_of(src.type), class_of(dst.type))
+
+
+def at(node: Json, *path: str) -> Json:
+    """The value at a path of map keys, None when it is not there."""
+    for step in path:
+        if not isinstance(node, dict):
+            return None
+        node = node.get(step)
+    return node
+
+
+def text(node: Json, *path: str) -> str:
+    """The string at a path, empty when there is none."""
+    value = at(node, *path)
+    return value if isinstance(value, str) else ""
+
+
+def maps(node: Json, *path: str) -> Iterator[State]:
+    """The maps in the list at a path."""
+    value = at(node, *path)
+    if isinstance(value, list):
+        for item in value:
+            if isinstance(item, dict):
+                yield item
+
+
+def strings(node: Json, *path: str) -> dict[str, str]:
+    """The map of strings at a path: labels, annotations, a plain selector."""
+    value = at(node, *path)
+    return {k: v for k, v in value.items() if isinstance(v, str)} if isinstance(value, dict) else {}
+
+
+_CLUSTER_SCOPED = frozenset(
+    {
+        "core/Node", "core/Namespace", "core/PersistentVolume", "storage.k8s.io/StorageClass",
+        "apiextensions.k8s.io/CustomResourceDefinition", "apiregistration.k8s.io/APIService",
+        "rbac.authorization.k8s.io/ClusterRole", "rbac.authorization.k8s.io/ClusterRoleBinding",
+        "scheduling.k8s.io/PriorityClass", "admissionregistration.k8s.io/ValidatingWebhookConfiguration",
+        "admissionregistration.k8s.io/MutatingWebhookConfiguration",
+    }
+)  # fmt: skip
+
+
+def key_in(ref: ObjectRef, type_: str, name: str, namespace: str | None = None) -> Key:
+    """The key of another object of the same scope, cluster-scoped where its type says so."""
+    return Key(ref.source, ref.scope, type_, None if type_ in _CLUSTER_SCOPED else namespace, name)
+
+
+def made_up(ref: ObjectRef, kind: str, name: str, namespace: str | None = None) -> Key:
+    """The key of a thing that Kubernetes has no object for: a container, an image, a user."""
+    return Key(ref.source, ref.scope, f"hindgraph.io/{kind}", namespace, name)
+
+
+def owner_key(ref: ObjectRef, owner: State) -> Key | None:
+    """The key of an owner reference, None when it does not name one."""
+    kind, name = text(owner, "kind"), text(owner, "name")
+    if not kind or not name or "/" in kind:
+        return None
+    return key_in(ref, type_of(text(owner, "apiVersion"), kind), name, ref.namespace)
+
+
+def controller_of(state: State) -> State | None:
+    """The owner reference that controls the object."""
+    return next(
+        (owner for owner in maps(state, "metadata", "ownerReferences") if owner.get("controller") is True), None
+    )

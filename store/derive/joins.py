@@ -1,0 +1,217 @@
+"""Rules over two objects of one scope: label selectors, ownership over one step, revisions, definitions of kinds.
+
+Each side first becomes a facet: the little that the rule needs. Facets are compared only inside one bucket, and a
+change that leaves an object's facet as it was touches no pair. Taints against tolerations and joins across scopes are
+left to questions, which work them out on the slice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from schema.canonical import Json
+from schema.identity import type_of
+from schema.kinds import class_of
+from schema.records import ObjectRef
+from store.derive.facts import (
+    Clause,
+    EdgeFact,
+    Facet,
+    JoinRule,
+    State,
+    Term,
+    at,
+    controller_of,
+    fact,
+    maps,
+    owner_key,
+    strings,
+    text,
+)
+
+_Side = Callable[[ObjectRef, State], Facet | None]
+_WEBHOOKS = {
+    "admissionregistration.k8s.io/ValidatingWebhookConfiguration": "deny",
+    "admissionregistration.k8s.io/MutatingWebhookConfiguration": "mutate",
+}
+
+
+def terms_of(selector: Json) -> tuple[Term, ...] | None:
+    """The requirements of a LabelSelector; an empty one selects everything, a missing one nothing (None)."""
+    if not isinstance(selector, dict):
+        return None
+    terms = [Term(key, "In", frozenset({value})) for key, value in sorted(strings(selector, "matchLabels").items())]
+    for item in maps(selector, "matchExpressions"):
+        values = item.get("values")
+        wanted = frozenset(v for v in values if isinstance(v, str)) if isinstance(values, list) else frozenset()
+        terms.append(Term(text(item, "key"), text(item, "operator"), wanted))
+    return tuple(terms)
+
+
+def holds(terms: tuple[Term, ...], labels: dict[str, str]) -> bool:
+    """Whether labels meet every requirement; an operator that Kubernetes does not have is met by nothing."""
+    for term in terms:
+        value = labels.get(term.key)
+        if term.operator == "In":
+            good = value is not None and value in term.values
+        elif term.operator == "NotIn":
+            good = value is None or value not in term.values
+        elif term.operator == "Exists":
+            good = value is not None
+        else:
+            good = term.operator == "DoesNotExist" and value is None
+        if not good:
+            return False
+    return True
+
+
+def _selector(ref: ObjectRef, state: State) -> Facet | None:
+    if ref.type == "core/Service":
+        plain = strings(state, "spec", "selector")
+        terms = terms_of({"matchLabels": dict(plain)}) if plain else None
+    elif ref.type == "policy/PodDisruptionBudget":
+        terms = terms_of(at(state, "spec", "selector"))
+    elif ref.type == "networking.k8s.io/NetworkPolicy":
+        terms = terms_of(at(state, "spec", "podSelector") or {})
+    else:
+        return None
+    if terms is None:
+        return None
+    return Facet((ref.scope, ref.namespace or ""), ref.key, clauses=(Clause("", terms),))
+
+
+def _pod_labels(ref: ObjectRef, state: State) -> Facet | None:
+    if ref.type != "core/Pod":
+        return None
+    return Facet((ref.scope, ref.namespace or ""), ref.key, frozenset(strings(state, "metadata", "labels").items()))
+
+
+def _template_labels(ref: ObjectRef, state: State) -> Facet | None:
+    if class_of(ref.type) != "Workload":
+        return None
+    owner = controller_of(state)
+    over = owner_key(ref, owner) if owner is not None else None
+    if over is not None and class_of(over.type) == "Workload":
+        return None  # a ReplicaSet of a Deployment would only say again what its Deployment says
+    job = at(state, "spec", "jobTemplate") if ref.type == "batch/CronJob" else state
+    template = at(job, "spec", "template")
+    if not isinstance(template, dict):
+        return None
+    return Facet((ref.scope, ref.namespace or ""), ref.key, frozenset(strings(template, "metadata", "labels").items()))
+
+
+def _selects(by: str) -> Callable[[Facet, Facet], list[EdgeFact]]:
+    rule = f"selects-{by}@1"
+
+    def match(left: Facet, right: Facet) -> list[EdgeFact]:
+        if not holds(left.clauses[0].terms, dict(right.labels)):
+            return []
+        return [fact("SELECTS", left.key, right.key, rule, discriminator=by, attrs={"by": by}, basis="inferred")]
+
+    return match
+
+
+def _middle(ref: ObjectRef, state: State) -> Facet | None:
+    """A ReplicaSet or Job that a workload controls: the step between the workload and its pods."""
+    if ref.type not in ("apps/ReplicaSet", "batch/Job") or not ref.uid:
+        return None
+    owner = controller_of(state)
+    over = owner_key(ref, owner) if owner is not None else None
+    if owner is None or over is None or class_of(over.type) != "Workload":
+        return None
+    return Facet((ref.scope, ref.namespace or "", ref.uid), over, facts=(str(ref.key), text(owner, "uid")))
+
+
+def _controlled_pod(ref: ObjectRef, state: State) -> Facet | None:
+    owner = controller_of(state) if ref.type == "core/Pod" else None
+    uid = text(owner, "uid")
+    return Facet((ref.scope, ref.namespace or "", uid), ref.key) if uid else None
+
+
+def _runs(left: Facet, right: Facet) -> list[EdgeFact]:
+    attrs: State = {"over": left.facts[0], "owner_uid": left.facts[1]}
+    return [
+        fact("RUNS", left.key, right.key, "runs-over@1", discriminator=left.bucket[2], attrs=attrs, basis="inferred")
+    ]
+
+
+def _revision(ref: ObjectRef, state: State) -> Facet | None:
+    if ref.type != "apps/ReplicaSet":
+        return None
+    uid = text(controller_of(state), "uid")
+    number = text(state, "metadata", "annotations", "deployment.kubernetes.io/revision")
+    if not uid or not (number.isascii() and number.isdigit()) or len(number) > 18:
+        return None
+    return Facet((ref.scope, ref.namespace or "", uid), ref.key, facts=(str(int(number)),))
+
+
+def _succeeds(left: Facet, right: Facet) -> list[EdgeFact]:
+    mine, theirs = int(left.facts[0]), int(right.facts[0])
+    if mine != theirs + 1 or left.key == right.key:
+        return []
+    return [fact("SUCCEEDS", left.key, right.key, "succeeds@1", attrs={"revision": mine}, basis="observed")]
+
+
+def _webhooks(ref: ObjectRef, state: State) -> Facet | None:
+    effect = _WEBHOOKS.get(ref.type)
+    if effect is None:
+        return None
+    clauses: dict[str, Clause] = {}
+    for hook in maps(state, "webhooks"):
+        scopes = [text(rule, "scope") or "*" for rule in maps(hook, "rules")]
+        if not scopes or all(scope == "Cluster" for scope in scopes):
+            continue
+        name = text(hook, "name")
+        facts = (("failure_policy", text(hook, "failurePolicy") or "Fail"), ("webhook", name))
+        # A missing selector selects every namespace here, other than in a budget.
+        clauses.setdefault(name, Clause(name, terms_of(at(hook, "namespaceSelector") or {}) or (), facts))
+    return Facet((ref.scope,), ref.key, clauses=tuple(clauses.values()), facts=(effect,)) if clauses else None
+
+
+def _namespace(ref: ObjectRef, state: State) -> Facet | None:
+    if ref.type != "core/Namespace":
+        return None
+    labels = {"kubernetes.io/metadata.name": ref.name, **strings(state, "metadata", "labels")}
+    return Facet((ref.scope,), ref.key, frozenset(labels.items()))
+
+
+def _constrains(left: Facet, right: Facet) -> list[EdgeFact]:
+    labels = dict(right.labels)
+    found = []
+    for clause in left.clauses:
+        if holds(clause.terms, labels):
+            attrs: State = {"effect": left.facts[0], **dict(clause.facts)}
+            found.append(
+                fact(
+                    "CONSTRAINS", left.key, right.key, "webhook-namespace@1", discriminator=clause.name, attrs=attrs,
+                    basis="inferred",
+                )
+            )  # fmt: skip
+    return found
+
+
+def _custom(ref: ObjectRef, _state: State) -> Facet | None:
+    # Built-in groups have no definition to meet, so they cost an entry and never an edge.
+    return Facet((ref.scope, ref.type), ref.key) if "." in ref.type.partition("/")[0] else None
+
+
+def _definition(ref: ObjectRef, state: State) -> Facet | None:
+    if ref.type != "apiextensions.k8s.io/CustomResourceDefinition":
+        return None
+    kind = text(state, "spec", "names", "kind")
+    return Facet((ref.scope, type_of(text(state, "spec", "group") + "/-", kind)), ref.key) if kind else None
+
+
+def _instance_of(left: Facet, right: Facet) -> list[EdgeFact]:
+    return [fact("INSTANCE_OF", left.key, right.key, "instance-of@1")]
+
+
+JOINS: tuple[JoinRule, ...] = (
+    JoinRule("selects-pod@1", _selector, _pod_labels, _selects("pod")),
+    JoinRule("selects-template@1", _selector, _template_labels, _selects("template")),
+    JoinRule("runs-over@1", _middle, _controlled_pod, _runs),
+    JoinRule("succeeds@1", _revision, _revision, _succeeds),
+    JoinRule("webhook-namespace@1", _webhooks, _namespace, _constrains),
+    JoinRule("instance-of@1", _custom, _definition, _instance_of),
+)
+"""Every rule over pairs."""
