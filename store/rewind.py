@@ -1,0 +1,297 @@
+"""Reading the past: every question about (at, known_at) that the ledger answers, without a word on how it is shown.
+
+`at` is valid time, `known_at` system time, both microseconds. The seek that decides an object's state walks one index
+downwards from min(at, known_at) and stops at the first row that was believed, so that depth of history costs nothing.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import orjson
+
+from schema.canonical import Json
+from schema.errors import AmbiguousObject, UnknownObject, UnknownScope
+from schema.identity import Key, parse_key
+from schema.identity import oid as oid_of
+from schema.instants import MAX
+from schema.records import Change, Evidence
+from store.ledger import SqliteLedger, unpack
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One object's state over [vf, vt), as believed at the asked known_at (vt MAX: still so).
+
+    It began somewhere in (not_before, vf] and ended somewhere in (ends_not_before, vt]. `change_id` None: a state.
+    """
+
+    key: Key
+    kind: str
+    class_: str
+    uid: str | None
+    vf: int
+    vt: int
+    not_before: int
+    ends_not_before: int
+    sf: int
+    n: int
+    change_id: str | None
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """One relation over [vf, vt), as believed at the asked known_at."""
+
+    predicate: str
+    src: Key
+    dst: Key
+    attrs: dict[str, Json]
+    basis: str
+    confidence: float
+    rule: str
+    vf: int
+    vt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A change as it is believed now, at its place in the log and in time."""
+
+    seq: int
+    vf: int
+    change: Change
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """How one group-resource was watched over [vf, vt)."""
+
+    group_resource: str
+    namespaces: list[str] | None
+    state: str
+    vf: int
+    vt: int
+    reason: str | None
+    epoch: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    position: int
+    scope: str
+    reason: str
+    detail: str
+
+
+_SEEN = "sf <= :s AND :s < st AND vf <= :t AND (:t < vt OR :s < vts)"
+
+
+class Rewind:
+    """Questions over one ledger. Reads only."""
+
+    def __init__(self, ledger: SqliteLedger) -> None:
+        self._ledger = ledger
+        self._run = ledger.connection.execute
+
+    def scopes(self) -> list[str]:
+        """`source/scope` of everything recorded."""
+        return [row[0] for row in self._run("SELECT scope FROM position ORDER BY scope")]
+
+    def watermark(self, scope: str) -> int:
+        """System time of the last projected record of a scope. Raises UnknownScope."""
+        row = self._run("SELECT s FROM position WHERE scope = ?", (scope,)).fetchone()
+        if row is None:
+            raise UnknownScope(f"nothing was recorded of scope {scope!r}", hint=f"there is: {', '.join(self.scopes())}")
+        return int(row[0])
+
+    # -- objects
+
+    def find(self, text: str, namespace: str | None = None) -> Key:
+        """The key that people mean by `Kind/namespace/name`, `Kind/name`, or the full six segments.
+
+        Raises UnknownObject with near names, AmbiguousObject where several fit.
+        """
+        if text.count("/") == 5:
+            key = parse_key(text)
+            if self._run("SELECT 1 FROM object WHERE key = ?", (str(key),)).fetchone():
+                return key
+            raise UnknownObject(f"no object {text} was ever recorded", hint=self._near(key.kind, key.name))
+        parts = text.split("/")
+        if len(parts) not in (2, 3) or not all(parts):
+            raise UnknownObject(f"not an object: {text!r}", hint="write KIND/NAMESPACE/NAME or KIND/NAME")
+        kind, name = parts[0], parts[-1]
+        space = parts[1] if len(parts) == 3 else namespace
+        rows = self._run("SELECT key FROM object WHERE name = ? AND kind = ? COLLATE NOCASE", (name, kind)).fetchall()
+        keys = [parse_key(row[0]) for row in rows]
+        if space is not None:
+            keys = [key for key in keys if key.namespace == space]
+        if not keys:
+            raise UnknownObject(f"no object {text} was ever recorded", hint=self._near(kind, name))
+        if len(keys) > 1:
+            raise AmbiguousObject(f"{text} fits {len(keys)} objects", hint="one of: " + ", ".join(map(str, keys[:5])))
+        return keys[0]
+
+    def _near(self, kind: str, name: str) -> str:
+        rows = self._run("SELECT DISTINCT kind, namespace, name FROM object WHERE oid IN (SELECT oid FROM version)")
+        known = {"/".join(filter(None, row)): row for row in rows}
+        same_kind = [text for text, row in known.items() if row[0].lower() == kind.lower()]
+        by_name = {known[text][2]: text for text in same_kind or known}
+        near = difflib.get_close_matches(name, by_name, n=3, cutoff=0.4)
+        return "near: " + ", ".join(by_name[one] for one in near) if near else "see `hindgraph changes`"
+
+    def as_of(self, key: Key, at: int, known_at: int) -> Version | None:
+        """The version of an object at (at, known_at), or None where it was not believed to exist."""
+        oid = oid_of(key)
+        rows = self._run(
+            "SELECT vf, vt, vts, lo, vlo, sf, n, uid, seq FROM version WHERE oid = ? AND vf <= ? "
+            "AND sf <= ? AND ? < st ORDER BY vf DESC, seq DESC, sf DESC LIMIT 1",
+            (oid, min(at, known_at), known_at, known_at),
+        ).fetchone()
+        if rows is None:
+            return None
+        version = self._version(oid, key, rows, known_at)
+        return version if at < version.vt else None
+
+    def state(self, version: Version) -> dict[str, Json]:
+        """The stored state of a version."""
+        return self._ledger.content(oid_of(version.key), version.n)
+
+    def versions(self, key: Key, known_at: int) -> list[Version]:
+        """The whole history of a key, all incarnations, oldest first, as believed at `known_at`."""
+        oid = oid_of(key)
+        rows = self._run(
+            "SELECT vf, vt, vts, lo, vlo, sf, n, uid, seq FROM version "
+            "WHERE oid = ? AND sf <= ? AND ? < st ORDER BY vf, seq",
+            (oid, known_at, known_at),
+        ).fetchall()
+        return [self._version(oid, key, row, known_at) for row in rows]
+
+    def objects(self, scope: str, at: int, known_at: int) -> list[Version]:
+        """Everything that existed at (at, known_at), in key order."""
+        source, _, name = scope.partition("/")
+        found = []
+        ids = self._run("SELECT key FROM object WHERE source = ? AND scope = ? ORDER BY key", (source, name)).fetchall()
+        for (text,) in ids:
+            version = self.as_of(parse_key(text), at, known_at)
+            if version is not None:
+                found.append(version)
+        return found
+
+    def _version(
+        self, oid: int, key: Key, row: tuple[int, int, int, int, int, int, int, str | None, int], known_at: int
+    ) -> Version:
+        vf, vt, vts, lo, vlo, sf, n, uid, seq = row
+        if known_at < vts:
+            vt, vlo = MAX, MAX
+        told = self._run("SELECT id FROM change WHERE oid = ? AND n = ? AND op != 'state' LIMIT 1", (oid, n)).fetchone()
+        identity = self._run("SELECT kind, class FROM object WHERE oid = ?", (oid,)).fetchone()
+        return Version(key, *identity, uid, vf, vt, lo, vlo, sf, n, told[0].hex() if told else None, seq)
+
+    # -- edges
+
+    def edges(self, scope: str, at: int, known_at: int, key: Key | None = None) -> list[Edge]:
+        """The edges at (at, known_at), of one object or of the whole scope, ordered."""
+        source, _, name = scope.partition("/")
+        where = "" if key is None else "AND (src = :oid OR dst = :oid)"
+        rows = self._run(
+            "SELECT predicate, s.key, d.key, body, vf, vt, vts FROM edge "
+            "JOIN object s ON s.oid = src JOIN object d ON d.oid = dst "
+            f"WHERE {_SEEN} {where} AND s.source = :source AND s.scope = :scope ORDER BY predicate, s.key, d.key, eid",
+            {"s": known_at, "t": at, "oid": None if key is None else oid_of(key), "source": source, "scope": name},
+        )
+        found = []
+        for predicate, src, dst, body, vf, vt, vts in rows:
+            told = orjson.loads(body)
+            found.append(
+                Edge(
+                    predicate, parse_key(src), parse_key(dst), told["attrs"], told["basis"], told["confidence"],
+                    told["rule"], vf, MAX if known_at < vts else vt,
+                )
+            )  # fmt: skip
+        return found
+
+    # -- changes
+
+    def changes(
+        self,
+        scope: str | None = None,
+        *,
+        key: Key | None = None,
+        since: int = -MAX,
+        until: int,
+        known_at: int,
+        noise: bool = False,
+        limit: int = 1000,
+        before_cursor: tuple[int, int] | None = None,
+    ) -> list[Recorded]:
+        """Changes effective in (since, until], newest first by (vf, seq), as believed at `known_at`.
+
+        First observations and checkpoints are no changes. `before_cursor` (vf, seq): go on below it.
+        """
+        where = ["c.vf > ?", "c.vf <= ?", "c.sf <= ?", "? < c.st", "c.op NOT IN ('observe', 'state')"]
+        values: list[int | str] = [since, until, known_at, known_at]
+        if not noise:
+            where.append("c.noise = 0")
+        if key is not None:
+            where.append("c.oid = ?")
+            values.append(oid_of(key))
+        if scope is not None:
+            source, _, name = scope.partition("/")
+            where.append("o.source = ? AND o.scope = ?")
+            values.extend((source, name))
+        if before_cursor is not None:
+            where.append("(c.vf, c.seq) < (?, ?)")
+            values.extend(before_cursor)
+        rows = self._run(
+            f"SELECT c.seq, c.vf, c.body FROM change c JOIN object o ON o.oid = c.oid WHERE {' AND '.join(where)} "
+            "ORDER BY c.vf DESC, c.seq DESC LIMIT ?",
+            (*values, limit),
+        )
+        return list(_recorded(rows))
+
+    def change(self, change_id: str, known_at: int) -> Recorded | None:
+        """One change by its id, as believed at `known_at`."""
+        rows = self._run(
+            "SELECT seq, vf, body FROM change WHERE id = ? AND sf <= ? AND ? < st",
+            (bytes.fromhex(change_id), known_at, known_at),
+        )
+        return next(_recorded(rows), None)
+
+    # -- coverage, evidence, dead letters
+
+    def coverage(self, scope: str, known_at: int) -> list[Covered]:
+        """How every group-resource of a scope was watched, over time."""
+        rows = self._run(
+            "SELECT vf, vt, vts, body FROM coverage WHERE scope = ? AND sf <= ? AND ? < st ORDER BY cid, vf, seq",
+            (scope, known_at, known_at),
+        )
+        found = []
+        for vf, vt, vts, body in rows:
+            told = orjson.loads(body)
+            end = MAX if known_at < vts else vt
+            found.append(
+                Covered(
+                    told["group_resource"], told["namespaces"], told["state"], vf, end, told["reason"], told["epoch"]
+                )
+            )
+        return sorted(found, key=lambda one: (one.group_resource, one.vf))
+
+    def evidence(self, scope: str, since: int, until: int) -> list[Evidence]:
+        """Evidence that took place in (since, until], oldest first."""
+        rows = self._run(
+            "SELECT body FROM evidence WHERE scope = ? AND at > ? AND at <= ? ORDER BY at, seq", (scope, since, until)
+        )
+        return [Evidence.model_validate(orjson.loads(unpack(row[0]))) for row in rows]
+
+    def dead_letters(self) -> list[DeadLetter]:
+        rows = self._run("SELECT position, scope, reason, detail FROM dead_letter ORDER BY position")
+        return [DeadLetter(*row) for row in rows]
+
+
+def _recorded(rows: Iterator[tuple[int, int, bytes]]) -> Iterator[Recorded]:
+    for seq, vf, body in rows:
+        yield Recorded(seq, vf, Change.model_validate(orjson.loads(unpack(body))))

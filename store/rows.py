@@ -1,0 +1,144 @@
+"""Rows of the ledger and the operations on them: what the planner says and the ledgers do.
+
+A ledger knows three operations (insert, close, supersede) on three kinds of facts (version, edge, coverage) and on the
+recorded changes. That both ledgers execute the same operations is why they hold the same rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from schema.instants import MAX
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """The five integers of a row, and `seq`, the log position that wrote it."""
+
+    vf: int
+    vt: int
+    vts: int
+    sf: int
+    st: int
+    seq: int
+
+    def visible(self, at: int, known_at: int) -> bool:
+        """The row rule."""
+        return self.sf <= known_at < self.st and self.vf <= at and (at < self.vt or known_at < self.vts)
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRow:
+    """One interval of one object: content `n` of incarnation `uid`. `lo`, `vlo`: earliest begin and end."""
+
+    oid: int
+    span: Interval
+    lo: int
+    vlo: int
+    n: int
+    uid: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeRow:
+    """One interval of one edge; `body` is the canonical JSON of its attributes, basis, confidence and rule."""
+
+    eid: int
+    span: Interval
+    predicate: str
+    src: str
+    dst: str
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class CoverageRow:
+    """One interval of how one group-resource of one scope was watched; `body` is canonical JSON."""
+
+    cid: int
+    span: Interval
+    scope: str
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRow:
+    """What a record said about an object. `vf` is the instant it took effect, `n` its content (None: a delete).
+
+    `late` rows (full states that arrived after a later change) stand outside the chain of patches.
+    """
+
+    seq: int
+    sf: int
+    id: str
+    oid: int
+    op: str
+    late: bool
+    nb: int
+    na: int
+    vf: int
+    n: int | None
+    uid: str | None
+    noise: bool
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """State `n` of an object: whole where `anchor == n`, else a patch against `n - 1`."""
+
+    oid: int
+    n: int
+    anchor: int
+    digest: str
+    body: bytes
+
+
+Row = VersionRow | EdgeRow | CoverageRow
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    row: Row | ChangeRow | Content
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Set `vt` (and `vlo` of a version) and `vts` on the one open row of a fact."""
+
+    table: str
+    fact: int
+    vt: int
+    vts: int
+    vlo: int = MAX
+
+
+@dataclass(frozen=True, slots=True)
+class Supersede:
+    """Believe a row no longer: `st = S`."""
+
+    table: str
+    fact: int
+    vf: int
+    seq: int
+    sf: int
+    st: int
+
+
+@dataclass(frozen=True, slots=True)
+class OpenGap:
+    """From here on the chain of this object is broken."""
+
+    oid: int
+    seq: int
+    sf: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CloseGap:
+    oid: int
+    until: int
+
+
+RowOp = Insert | Close | Supersede | OpenGap | CloseGap
