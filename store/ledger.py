@@ -26,7 +26,6 @@ from schema.records import Evidence, ObjectRef
 from store.rows import (
     ChangeRow,
     Close,
-    CloseGap,
     Content,
     CoverageRow,
     EdgeRow,

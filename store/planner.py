@@ -46,7 +46,11 @@ _State = dict[str, Json]
 
 @dataclass(slots=True)
 class Head:
-    """The end of an object's chain: what the next live patch must apply to. `n` None: deleted, or never seen."""
+    """The end of an object's chain: what the next live patch must apply to. `n` None: deleted, or never seen.
+
+    `living` is what the object is in today by best knowledge, with `living_ref`: the chain's end, but for a late full
+    state that an amendment left standing after it.
+    """
 
     ref: ObjectRef
     vf: int
@@ -55,6 +59,8 @@ class Head:
     anchor: int
     digest: str | None
     state: _State | None
+    living_ref: ObjectRef
+    living: _State | None
 
 
 class Reader(Protocol):
@@ -92,8 +98,8 @@ class Planner:
         self._top = self._reader.top(self._scope)
         for oid in self._reader.live(self._scope):
             head = self._head(oid)
-            if head is not None and head.state is not None:
-                self._index(oid, None, head.state, head.ref)
+            if head is not None:
+                self._index(oid, None, None, head.living_ref, head.living)
 
     @property
     def top(self) -> int:
@@ -128,7 +134,7 @@ class Planner:
         if self._reader.change_oid(record.id) is not None:
             return None
         oid = oid_of(record.object.key)
-        head = self._head(oid) or Head(record.object, -MAX, None, 0, 0, None, None)
+        head = self._head(oid) or _unseen(record.object)
         if record.op == "delete":
             if head.state is None:
                 raise WrongBase(f"delete of {record.object.key}, which is not there")
@@ -157,7 +163,7 @@ class Planner:
         if digest(record.state) != record.digest:
             raise WrongDigest(f"state {record.id} of {record.object.key} has another digest")
         oid = oid_of(record.object.key)
-        head = self._head(oid) or Head(record.object, -MAX, None, 0, 0, None, None)
+        head = self._head(oid) or _unseen(record.object)
         instant = record.valid.not_after
         if instant < head.vf:
             n = head.next_n
@@ -197,7 +203,8 @@ class Planner:
             record.object.uid, noise, body_of(record),
         )  # fmt: skip
         ops.append(Insert(row))
-        if vf >= self._top:
+        after_all = vf >= self._top and head.living is head.state
+        if after_all:
             if head.n is not None:
                 ops.append(Close("version", oid, vf, s, lo))
             if n is not None:
@@ -208,10 +215,14 @@ class Planner:
             extra = {} if n is None or new is None else {n: new}
             ops.extend(self._rebuild(oid, record.object, [], [row], s, seq, extra))
         ops.extend(self._end_gap(oid, s) if op != "update" else [])
-        self._index(oid, head.state, new, record.object, head.ref)
+        if after_all:
+            self._index(oid, head.living_ref, head.living, record.object, new)
+        rebuilt = self._heads.get(oid, head)
+        living_ref, living = (record.object, new) if after_all else (rebuilt.living_ref, rebuilt.living)
         self._heads[oid] = Head(
-            record.object, vf, n, head.next_n + (n is not None), anchor, new_digest if new is not None else None, new
-        )
+            record.object, vf, n, head.next_n + (n is not None), anchor, new_digest if new is not None else None, new,
+            living_ref, living,
+        )  # fmt: skip
         self._top = max(self._top, vf)
         return ops
 
@@ -252,13 +263,13 @@ class Planner:
         return facts
 
     def _index(
-        self, oid: int, old: _State | None, new: _State | None, ref: ObjectRef, old_ref: ObjectRef | None = None
+        self, oid: int, old_ref: ObjectRef | None, old: _State | None, ref: ObjectRef, new: _State | None
     ) -> None:
         """Keep the facets of living objects by rule, side and bucket."""
         for rule in JOINS:
             for side, facet_of in (("left", rule.left), ("right", rule.right)):
                 index = self._facets[rule.id, side]
-                before = None if old is None else facet_of(old_ref or ref, old)
+                before = None if old is None or old_ref is None else facet_of(old_ref, old)
                 after = None if new is None else facet_of(ref, new)
                 if before == after:
                     continue
@@ -317,18 +328,33 @@ class Planner:
         return ops
 
     def _refresh_head(self, oid: int, ref: ObjectRef, rows: Sequence[ChangeRow], extra: dict[int, _State]) -> None:
-        chain = [row for row in rows if not row.late]
-        last = chain[-1] if chain else None
         old = self._head(oid)
-        next_n = max(self._reader.last_n(oid) + 1, old.next_n if old else 0)
-        if last is None or last.n is None:
-            head = Head(ref, last.vf if last else -MAX, None, next_n, 0, None, None)
-        else:
-            state = extra[last.n] if last.n in extra else self._reader.content(oid, last.n)
-            anchor = 0 if last.n in extra else self._reader.anchor(oid, last.n)[0]
-            head = Head(ref.model_copy(update={"uid": last.uid}), last.vf, last.n, next_n, anchor, digest(state), state)
-        self._index(oid, old.state if old else None, head.state, head.ref, old.ref if old else None)
+        head = self._head_of(oid, ref, rows, extra)
+        head.next_n = max(head.next_n, old.next_n if old else 0)
+        self._index(oid, old.living_ref if old else None, old.living if old else None, head.living_ref, head.living)
         self._heads[oid] = head
+
+    def _head_of(self, oid: int, ref: ObjectRef, rows: Sequence[ChangeRow], extra: dict[int, _State]) -> Head:
+        """The head that believed, effective `rows` in log order give; `extra` holds states not stored yet."""
+        head = _unseen(ref)
+        head.next_n = self._reader.last_n(oid) + 1
+        chain = [row for row in rows if not row.late]
+        if chain:
+            last = chain[-1]
+            head.ref, head.vf, head.n = ref.model_copy(update={"uid": last.uid}), last.vf, last.n
+            if last.n is not None:
+                stored = last.n not in extra
+                head.state = self._reader.content(oid, last.n) if stored else extra[last.n]
+                head.anchor = self._reader.anchor(oid, last.n)[0] if stored else 0
+                head.digest = digest(head.state)
+        final = max(rows, key=lambda row: (row.vf, row.seq), default=None)
+        if final is not None:
+            head.living_ref = ref.model_copy(update={"uid": final.uid})
+            if chain and final is chain[-1]:
+                head.living = head.state
+            elif final.n is not None:
+                head.living = extra[final.n] if final.n in extra else self._reader.content(oid, final.n)
+        return head
 
     def _edges_rebuilt(
         self, oid: int, ref: ObjectRef, before: Sequence[Piece], after: Sequence[Piece], s: int, seq: int,
@@ -420,17 +446,11 @@ class Planner:
 
     def _load_head(self, oid: int) -> Head | None:
         ref = self._reader.ref(oid)
-        rows = [row for row in effective(self._reader.changes_of(oid)) if not row.late] if ref is not None else []
-        if ref is None:
-            return None
-        next_n = self._reader.last_n(oid) + 1
-        if not rows or rows[-1].n is None:
-            return Head(ref, rows[-1].vf if rows else -MAX, None, next_n, 0, None, None)
-        last = rows[-1]
-        n = last.n or 0
-        anchor, state_digest = self._reader.anchor(oid, n)
-        state = self._reader.content(oid, n)
-        return Head(ref.model_copy(update={"uid": last.uid}), last.vf, n, next_n, anchor, state_digest, state)
+        return None if ref is None else self._head_of(oid, ref, effective(self._reader.changes_of(oid)), {})
+
+
+def _unseen(ref: ObjectRef) -> Head:
+    return Head(ref, -MAX, None, 0, 0, None, None, ref, None)
 
 
 def body_of(record: Change | State) -> bytes:

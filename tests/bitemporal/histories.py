@@ -9,7 +9,11 @@ from schema.canonical import digest
 from schema.records import Amend, Change, ObjectRef, Record, Retract, State, Valid, dump
 
 SCOPE = "kubernetes/lab"
-KINDS = {"core/Pod": ("Pod", "Pod"), "core/Service": ("Service", "Service"), "apps/ReplicaSet": ("ReplicaSet", "Workload")}
+KINDS = {
+    "core/Pod": ("Pod", "Pod"),
+    "core/Service": ("Service", "Service"),
+    "apps/ReplicaSet": ("ReplicaSet", "Workload"),
+}
 
 
 @dataclass(frozen=True)
@@ -39,13 +43,30 @@ def _state(rng: random.Random, type_: str, name: str) -> dict:
     meta = {"name": name, "namespace": "shop"}
     labels = {"app": rng.choice("ab"), "tier": rng.choice("xy")}
     if type_ == "core/Pod":
-        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r0", "uid": rng.choice(["u0", "u1"]), "controller": True}
+        owner = {
+            "apiVersion": "apps/v1",
+            "kind": "ReplicaSet",
+            "name": "r0",
+            "uid": f"r0-{rng.randrange(2)}",
+            "controller": True,
+        }
         meta |= {"labels": labels, "ownerReferences": [owner]}
-        return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"nodeName": rng.choice(["n1", "n2"]), "containers": []}}
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": meta,
+            "spec": {"nodeName": rng.choice(["n1", "n2"]), "containers": []},
+        }
     if type_ == "core/Service":
         selector = {"app": rng.choice("ab")} if rng.random() < 0.8 else {}
         return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": {"selector": selector}}
-    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": rng.choice(["d1", "d2"]), "uid": "d", "controller": True}
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "name": rng.choice(["d1", "d2"]),
+        "uid": "d",
+        "controller": True,
+    }
     meta |= {"ownerReferences": [owner], "annotations": {"deployment.kubernetes.io/revision": rng.choice("12")}}
     template = {"metadata": {"labels": labels}, "spec": {"containers": []}}
     return {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": meta, "spec": {"template": template}}
@@ -68,34 +89,91 @@ def random_history(seed: int, length: int) -> list[tuple[Record, int]]:
             name = f"r{rng.randrange(2)}"
         kind, class_ = KINDS[type_]
         ref, state = chain.get((type_, name), (None, None))
-        uid = ref.uid if ref is not None and state is not None else f"u{rng.randrange(2)}"
-        now = ObjectRef(source="kubernetes", scope="lab", type=type_, kind=kind, class_=class_, namespace="shop", name=name, uid=uid)
+        uid = ref.uid if ref is not None and state is not None else f"{name}-{rng.randrange(2)}"
+        now = ObjectRef(
+            source="kubernetes", scope="lab", type=type_, kind=kind, class_=class_, namespace="shop", name=name, uid=uid
+        )
         instant = clock if rng.random() < 0.7 else max(0, clock - rng.randrange(60))
         valid = Valid(not_before=max(0, instant - rng.randrange(15)), not_after=instant)
         if roll < 0.08 and ids:
             when = max(0, clock - rng.randrange(80))
             amended = Valid(not_before=max(0, when - 3), not_after=when)
-            out.append((Amend(id=fresh, source="kubernetes", scope="lab", amends=rng.choice(ids), observed_at=clock, valid=amended), clock))
+            out.append(
+                (
+                    Amend(
+                        id=fresh,
+                        source="kubernetes",
+                        scope="lab",
+                        amends=rng.choice(ids),
+                        observed_at=clock,
+                        valid=amended,
+                    ),
+                    clock,
+                )
+            )
         elif roll < 0.13 and ids:
-            out.append((Retract(id=fresh, source="kubernetes", scope="lab", retracts=rng.choice(ids), observed_at=clock, reason="test"), clock))
+            out.append(
+                (
+                    Retract(
+                        id=fresh,
+                        source="kubernetes",
+                        scope="lab",
+                        retracts=rng.choice(ids),
+                        observed_at=clock,
+                        reason="test",
+                    ),
+                    clock,
+                )
+            )
         elif roll < 0.17 and out:
             out.append((rng.choice(out)[0], clock))
         elif roll < 0.27:
             late = _state(rng, type_, name)
-            out.append((State(id=fresh, object=now, valid=valid, observed_at=clock, digest=digest(late), state=late, reason="test"), clock))
+            out.append(
+                (
+                    State(
+                        id=fresh,
+                        object=now,
+                        valid=valid,
+                        observed_at=clock,
+                        digest=digest(late),
+                        state=late,
+                        reason="test",
+                    ),
+                    clock,
+                )
+            )
             ids.append(fresh)
         elif state is not None and roll < 0.37:
-            out.append((Change(id=fresh, op="delete", object=now, valid=valid, observed_at=clock, base=digest(state)), clock))
+            out.append(
+                (Change(id=fresh, op="delete", object=now, valid=valid, observed_at=clock, base=digest(state)), clock)
+            )
             chain[type_, name] = (now, None)
             ids.append(fresh)
         else:
             new = _state(rng, type_, name)
             op = "create" if state is None else "update"
-            patch = [{"op": "add", "path": "", "value": new}] if state is None else [
-                {"op": "replace", "path": f"/{part}", "value": new[part]} for part in ("metadata", "spec")
-            ]
+            patch = (
+                [{"op": "add", "path": "", "value": new}]
+                if state is None
+                else [{"op": "replace", "path": f"/{part}", "value": new[part]} for part in ("metadata", "spec")]
+            )
             base = None if state is None else digest(state)
-            out.append((Change(id=fresh, op=op, object=now, valid=valid, observed_at=clock, base=base, digest=digest(new), patch=patch), clock))
+            out.append(
+                (
+                    Change(
+                        id=fresh,
+                        op=op,
+                        object=now,
+                        valid=valid,
+                        observed_at=clock,
+                        base=base,
+                        digest=digest(new),
+                        patch=patch,
+                    ),
+                    clock,
+                )
+            )
             chain[type_, name] = (now, new)
             ids.append(fresh)
     return out

@@ -47,7 +47,12 @@ class Oracle:
             elif isinstance(record, State) and record.id not in seen:
                 chain = self._chain(told, record.object)
                 late = bool(chain) and record.valid.not_after < chain[-1][0]
-                if not late and chain and chain[-1][1].state == record.state and chain[-1][1].ref.uid == record.object.uid:
+                if (
+                    not late
+                    and chain
+                    and chain[-1][1].state == record.state
+                    and chain[-1][1].ref.uid == record.object.uid
+                ):
                     continue
                 seen.add(record.id)
                 told[record.id] = Told(order, record.object, record.valid.not_after, record.state, late)
@@ -57,7 +62,7 @@ class Oracle:
                 told.pop(record.retracts, None)
         return told
 
-    def _after(self, record: Change, told: dict[str, Told]) -> dict | None | bool:
+    def _after(self, record: Change, told: dict[str, Told]) -> dict | bool | None:
         chain = self._chain(told, record.object)
         head = chain[-1][1].state if chain else None
         if record.op == "delete":

@@ -28,7 +28,9 @@ def _check(seed: int, length: int, instants: int) -> int:
     rewind = Rewind(ledger)
     rng = random.Random(seed)
     top = log.entries[-1].s + 5
-    keys = sorted({str(record.object.key): record.object.key for _, record in oracle.log if hasattr(record, "object")}.items())
+    keys = sorted(
+        {str(record.object.key): record.object.key for _, record in oracle.log if hasattr(record, "object")}.items()
+    )
     probes = 0
     for _ in range(instants):
         at, known_at = rng.randrange(0, top), rng.randrange(0, top) if rng.random() < 0.7 else top
@@ -43,8 +45,7 @@ def _check(seed: int, length: int, instants: int) -> int:
                 assert version.uid == expected[0].uid, where
             probes += 1
         edges = {
-            (edge.predicate, str(edge.src), str(edge.dst), edge.rule)
-            for edge in rewind.edges(SCOPE, at, known_at)
+            (edge.predicate, str(edge.src), str(edge.dst), edge.rule) for edge in rewind.edges(SCOPE, at, known_at)
         }
         assert edges == oracle.edges(at, known_at), f"seed {seed}, edges at {at} known at {known_at}"
         probes += len(edges)

@@ -42,7 +42,9 @@ def projected(*records: Change | State | bytes) -> tuple[MemoryLog, SqliteLedger
     log = MemoryLog()
     for record in records:
         if isinstance(record, bytes):
-            log.entries.append(Entry(len(log.entries) + 1, (log.entries[-1].s if log.entries else 0) + 1, SCOPE, record))
+            log.entries.append(
+                Entry(len(log.entries) + 1, (log.entries[-1].s if log.entries else 0) + 1, SCOPE, record)
+            )
         else:
             log.append(record, record.observed_at)
     ledger = SqliteLedger(":memory:")
