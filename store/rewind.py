@@ -188,8 +188,8 @@ class Rewind:
         if known_at < vts:
             vt, vlo = MAX, MAX
         told = self._run("SELECT id FROM change WHERE oid = ? AND n = ? AND op != 'state' LIMIT 1", (oid, n)).fetchone()
-        identity = self._run("SELECT kind, class FROM object WHERE oid = ?", (oid,)).fetchone()
-        return Version(key, *identity, uid, vf, vt, lo, vlo, sf, n, told[0].hex() if told else None, seq)
+        kind, class_ = self._run("SELECT kind, class FROM object WHERE oid = ?", (oid,)).fetchone()
+        return Version(key, kind, class_, uid, vf, vt, lo, vlo, sf, n, told[0].hex() if told else None, seq)
 
     # -- edges
 

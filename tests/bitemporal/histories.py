@@ -1,4 +1,4 @@
-"""Random histories of a small estate: in order, late, duplicate, out of order, amended, retracted, deleted, recreated."""
+"""Random histories of a small estate: in order, late, duplicate, amended, retracted, deleted, recreated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the projector promises: poison goes to the dead letters, duplicates change nothing, a replay gives the same rows."""
+"""What the projector promises: poison is buried, duplicates change nothing, a replay gives the same rows."""
 
 from __future__ import annotations
 

@@ -1,0 +1,309 @@
+"""The embedded log: every record of every scope in one SQLite file, in order, never changed after it was written.
+
+It gives positions and system times, keeps records small, knows when a row is not what was written, and lets one
+process write at a time. What records mean is not known here beyond their scope and instants; making rows and answers
+of them is `store.projector` and `store.rewind`. One append is one transaction: after kill -9 a batch is there whole or
+not at all, and `resume` says how many records of a run or file are, so that its replay continues behind them.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Self
+
+from migrations import migrate, pending
+from schema.errors import BadRecord, StoreBusy, StoreCorrupt, StoreError, StoreMissing
+from schema.instants import MAX
+from schema.records import Amend, Change, Record, State, dump, scope_of
+from store.packing import NEWEST, PLAIN, Packer
+
+BLOB_OVER = 512 * 1024
+"""A body of more bytes than this is kept once, by digest, apart from the rows that are read in order."""
+
+_BLOB = -1
+"""The `coding` of a row whose body is the digest of a blob."""
+_GENESIS = bytes(16)
+_READ = (
+    "SELECT position, entry.s, scope.name, epoch.name, coding, body, chain FROM entry "
+    "LEFT JOIN scope ON scope.id = entry.scope LEFT JOIN epoch ON epoch.id = entry.epoch "
+    "WHERE position >= ? ORDER BY position LIMIT ?"
+)
+_Row = tuple[int, int, str | None, str | None, int, bytes, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One record as the log keeps it: `raw` is its JSON, `s` its system time, `scope` its `source/scope`."""
+
+    position: int
+    s: int
+    scope: str
+    raw: bytes
+
+
+class SqliteLog:
+    """One log file, with `<file>.lock` beside it for the one writer.
+
+    Raises StoreMissing when `readonly` and nothing is there, StoreBusy when another writer holds it, StoreVersion when
+    a newer Hindgraph wrote it, StoreCorrupt when it is not a log or lost rows at its end.
+    """
+
+    def __init__(self, path: Path | str, *, readonly: bool = False) -> None:
+        self.path = Path(path)
+        self.readonly = readonly
+        self._packer = Packer()
+        self._lock: int | None = None
+        if readonly and not self.path.exists():
+            raise StoreMissing(f"no log at {self.path}", hint="record or replay something first")
+        if not readonly:
+            self._lock = _take(self.path)
+        try:
+            self._connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+            try:
+                with self._guard():
+                    self._open()
+                    self._load()
+            except BaseException:
+                self._connection.close()
+                raise
+        except BaseException:
+            self._release()
+            raise
+
+    def _open(self) -> None:
+        run = self._connection.execute
+        run("PRAGMA busy_timeout = 10000")
+        if self.readonly:
+            run("PRAGMA query_only = ON")
+            if pending(self._connection, "log"):
+                raise StoreMissing(f"no log at {self.path} yet", hint="open it once for writing")
+            return
+        run("PRAGMA journal_mode = WAL")
+        # The log is what everything else is rebuilt from: an append that returned has reached the disk.
+        run("PRAGMA synchronous = FULL")
+        migrate(self._connection, "log")
+
+    def _load(self) -> None:
+        """What appending needs to remember, as the file has it; a count that does not fit means lost rows."""
+        run = self._connection.execute
+        run("BEGIN")
+        try:
+            last = run("SELECT position, chain FROM entry ORDER BY position DESC LIMIT 1").fetchone()
+            self._last: tuple[int, bytes] = last or (0, _GENESIS)
+            self._scopes: dict[str, tuple[int, int]] = {
+                name: (id_, s) for id_, name, s in run("SELECT id, name, s FROM scope")
+            }
+            self._epochs: dict[str, int] = {name: id_ for id_, name in run("SELECT id, name FROM epoch")}
+            written = run("SELECT coalesce(sum(count), 0) FROM scope").fetchone()[0]
+        finally:
+            run("ROLLBACK")
+        if written != self._last[0]:
+            raise StoreCorrupt(
+                f"the log {self.path} ends at position {self._last[0]}, but {written} records were written",
+                hint="restore the file from a copy, or replay the recordings into a new home",
+            )
+
+    # -- writing
+
+    def append(self, batch: Sequence[tuple[Record, int]], *, epoch: str = "") -> list[int]:
+        """Append records with their append times, all or none; returns their positions.
+
+        `epoch` names the run of a recorder or the recording file they come from; `resume` counts by it. Raises
+        BadRecord when a record's instants leave no room for a system time after it.
+        """
+        if self.readonly:
+            raise StoreError(f"the log {self.path} is open for reading only")
+        ready = [(f"{source}/{scope}", _floor(record, at), dump(record))
+                 for record, at in batch for source, scope in [scope_of(record)]]  # fmt: skip
+        if not ready:
+            return []
+        with self._guard():
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                positions = self._write(ready, epoch)
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                self._load()
+                raise
+        return positions
+
+    def _write(self, ready: Sequence[tuple[str, int, bytes]], epoch: str) -> list[int]:
+        run = self._connection.execute
+        if epoch not in self._epochs:
+            id_ = run("INSERT INTO epoch (name, count) VALUES (?, 0) RETURNING id", (epoch,)).fetchone()[0]
+            self._epochs[epoch] = id_
+        position, chain = self._last
+        counts: dict[str, int] = {}
+        rows: list[tuple[int, int, int, int, int, bytes, bytes]] = []
+        for scope, floor, raw in ready:
+            if scope not in self._scopes:
+                insert = "INSERT INTO scope (name, s, count) VALUES (?, ?, 0) RETURNING id"
+                self._scopes[scope] = (run(insert, (scope, -MAX)).fetchone()[0], -MAX)
+            id_, before = self._scopes[scope]
+            s = max(before + 1, floor)
+            if s >= MAX:
+                raise BadRecord(f"no system time is left after {before}: an instant at the end of time in {scope}")
+            coding, body = self._stow(raw)
+            position += 1
+            chain = _link(chain, position, s, scope, epoch, coding, body)
+            rows.append((position, s, id_, self._epochs[epoch], coding, body, chain))
+            self._scopes[scope] = (id_, s)
+            counts[scope] = counts.get(scope, 0) + 1
+        self._connection.executemany("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+        for scope, count in counts.items():
+            id_, s = self._scopes[scope]
+            run("UPDATE scope SET s = ?, count = count + ? WHERE id = ?", (s, count, id_))
+        run("UPDATE epoch SET count = count + ? WHERE id = ?", (len(rows), self._epochs[epoch]))
+        self._last = (position, chain)
+        return [row[0] for row in rows]
+
+    def _stow(self, raw: bytes) -> tuple[int, bytes]:
+        if len(raw) <= BLOB_OVER:
+            return NEWEST, self._packer.pack(raw)
+        name = blake2b(raw, digest_size=16).digest()
+        packed = self._packer.pack_plain(raw)
+        self._connection.execute("INSERT OR IGNORE INTO blob VALUES (?, ?)", (name, packed))
+        return _BLOB, name
+
+    # -- reading
+
+    def read(self, after: int = 0, limit: int = 1000) -> list[Entry]:
+        """Up to `limit` records behind position `after`, each checked against the chain.
+
+        Raises StoreCorrupt naming the first position that is not what was written.
+        """
+        rows: list[_Row] = []
+        start = max(after, 0)
+        try:
+            # The row at `after` comes along: the chain of the next one starts from its.
+            rows.extend(self._connection.execute(_READ, (start, max(limit, 0) + (start > 0))))
+        except sqlite3.DatabaseError as error:
+            with self._guard(f"position {rows[-1][0] + 1 if rows else start or 1}"):
+                raise error
+        chain = _GENESIS
+        if start > 0 and rows:
+            first = rows.pop(0)
+            if first[0] != start:
+                raise _corrupt(start, "is missing")
+            chain = first[6]
+        found: list[Entry] = []
+        for expected, row in enumerate(rows, start + 1):
+            found.append(self._entry(expected, row, chain))
+            chain = row[6]
+        return found
+
+    def _entry(self, expected: int, row: _Row, before: bytes) -> Entry:
+        position, s, scope, epoch, coding, body, chain = row
+        if position != expected:
+            raise _corrupt(expected, "is missing")
+        if scope is None or epoch is None or chain != _link(before, position, s, scope, epoch, coding, body):
+            raise _corrupt(position, "is not what was written")
+        try:
+            raw = self._blob(position, body) if coding == _BLOB else self._packer.unpack(coding, body)
+        except ValueError as error:
+            raise _corrupt(position, f"does not unpack: {error}") from None
+        return Entry(position, s, scope, raw)
+
+    def _blob(self, position: int, name: bytes) -> bytes:
+        with self._guard(f"position {position}"):
+            row = self._connection.execute("SELECT body FROM blob WHERE digest = ?", (name,)).fetchone()
+        if row is None:
+            raise _corrupt(position, "has lost its body")
+        raw = self._packer.unpack(PLAIN, row[0])
+        if blake2b(raw, digest_size=16).digest() != name:
+            raise _corrupt(position, "has another body than was written")
+        return raw
+
+    def end(self) -> int:
+        """The last position; 0 for an empty log."""
+        with self._guard():
+            return int(self._connection.execute("SELECT coalesce(max(position), 0) FROM entry").fetchone()[0])
+
+    def scopes(self) -> list[str]:
+        with self._guard():
+            return [row[0] for row in self._connection.execute("SELECT name FROM scope ORDER BY name")]
+
+    def count(self, scope: str) -> int:
+        """How many records of a `source/scope` are there."""
+        return self._counted("scope", scope)
+
+    def resume(self, epoch: str) -> int:
+        """How many records of this run or file are there: a replay skips so many."""
+        return self._counted("epoch", epoch)
+
+    def _counted(self, table: str, name: str) -> int:
+        with self._guard():
+            row = self._connection.execute(f"SELECT count FROM {table} WHERE name = ?", (name,)).fetchone()
+        return 0 if row is None else int(row[0])
+
+    # -- opening and closing
+
+    @contextmanager
+    def _guard(self, where: str = "some position") -> Iterator[None]:
+        """SQLite's complaints as ours; a full disk and the like stay an error of the store, not of its content."""
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            if "locked" in str(error):
+                raise StoreBusy(f"the log {self.path} is held by another process") from error
+            raise StoreError(f"the log {self.path} cannot be used: {error}") from error
+        except sqlite3.DatabaseError as error:
+            raise StoreCorrupt(f"the log {self.path} is damaged at {where}: {error}") from error
+
+    def close(self) -> None:
+        self._connection.close()
+        self._release()
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _floor(record: Record, at: int) -> int:
+    """The least system time a record may have: nothing is believed before it was appended, seen, or had happened."""
+    if isinstance(record, Change | State | Amend) and record.valid is not None:
+        return max(at, record.observed_at, record.valid.not_after)
+    return max(at, record.observed_at)
+
+
+def _link(before: bytes, position: int, s: int, scope: str, epoch: str, coding: int, body: bytes) -> bytes:
+    head = f"{position} {s} {coding} {len(scope)} {scope} {len(epoch)} {epoch} ".encode()
+    return blake2b(before + head + body, digest_size=16).digest()
+
+
+def _corrupt(position: int, what: str) -> StoreCorrupt:
+    return StoreCorrupt(
+        f"log position {position} {what}",
+        hint="restore the log from a copy, or replay the recordings into a new home",
+    )
+
+
+def _take(path: Path) -> int:
+    """The writer's lock; it ends with the process, so a killed writer never leaves it behind."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise StoreError(f"the log {path} cannot be written: {error}") from error
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(handle)
+        raise StoreBusy(f"another process is writing to {path}", hint="stop it, or use another home") from error
+    return handle
