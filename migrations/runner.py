@@ -62,8 +62,8 @@ def migrate(connection: sqlite3.Connection, room: str, root: Traversable | None 
         try:
             # Asked again under the lock: another process may have migrated meanwhile.
             connection.execute(_TABLE)
-            pending = _pending(connection, room, wanted)
-            for each in pending:
+            missing = _pending(connection, room, wanted)
+            for each in missing:
                 for statement in _statements(each.sql):
                     connection.execute(statement)
                 row = (room, each.number, each.name, each.checksum)
@@ -76,7 +76,17 @@ def migrate(connection: sqlite3.Connection, room: str, root: Traversable | None 
         raise
     except sqlite3.DatabaseError as error:
         raise StoreCorrupt(f"not a usable database for {room}: {error}") from error
-    return len(pending)
+    return len(missing)
+
+
+def pending(connection: sqlite3.Connection, room: str) -> int:
+    """How many migrations the database lacks, for readers that must not write. Raises like `migrate`."""
+    try:
+        return len(_pending(connection, room, migrations_of(room)))
+    except sqlite3.OperationalError:
+        raise
+    except sqlite3.DatabaseError as error:
+        raise StoreCorrupt(f"not a usable database for {room}: {error}") from error
 
 
 def _pending(connection: sqlite3.Connection, room: str, wanted: list[Migration]) -> list[Migration]:
