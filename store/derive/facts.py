@@ -86,8 +86,15 @@ def fact(
 
 
 def may(predicate: str, src: Key, dst: Key) -> bool:
-    """Whether the pair is legal: asked where a user may name any kind, as an object must not be refused for that."""
-    return legal(predicate, class_of(src.type), class_of(dst.type))
+    """Whether both keys can be written and the pair is legal: asked where a user may name any kind, as an object must
+    not be refused for what it names."""
+    return sound(src) and sound(dst) and legal(predicate, class_of(src.type), class_of(dst.type))
+
+
+def sound(key: Key) -> bool:
+    """Whether the text form of the key can be read back: a group, a kind and a name, nothing more."""
+    group, slash, kind = key.type.partition("/")
+    return bool(group and slash and kind and "/" not in kind and key.name)
 
 
 def at(node: Json, *path: str) -> Json:
@@ -143,10 +150,9 @@ def made_up(ref: ObjectRef, kind: str, name: str, namespace: str | None = None) 
 
 def owner_key(ref: ObjectRef, owner: State) -> Key | None:
     """The key of an owner reference, None when it does not name one."""
-    kind, name = text(owner, "kind"), text(owner, "name")
-    if not kind or not name or "/" in kind:
-        return None
-    return key_in(ref, type_of(text(owner, "apiVersion"), kind), name, ref.namespace)
+    type_ = type_of(text(owner, "apiVersion"), text(owner, "kind"))
+    key = key_in(ref, type_, text(owner, "name"), ref.namespace)
+    return key if sound(key) else None
 
 
 def controller_of(state: State) -> State | None:

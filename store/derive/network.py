@@ -56,7 +56,7 @@ def external_name(ref: ObjectRef, state: State) -> Iterator[EdgeFact]:
 
 def ingress(ref: ObjectRef, state: State) -> Iterator[EdgeFact]:
     number = count()
-    places = [({}, at(state, "spec", "defaultBackend"))]
+    places: list[tuple[State, Json]] = [({}, at(state, "spec", "defaultBackend"))]
     for rule in maps(state, "spec", "rules"):
         for path in maps(rule, "http", "paths"):
             shown: State = {"host": text(rule, "host"), "path": text(path, "path")}
@@ -149,9 +149,9 @@ def scales(ref: ObjectRef, state: State) -> Iterator[EdgeFact]:
     """HorizontalPodAutoscaler, VerticalPodAutoscaler (`targetRef`) and KEDA, whose default kind is a Deployment."""
     target = at(state, "spec", "scaleTargetRef") or at(state, "spec", "targetRef")
     name, kind = text(target, "name"), text(target, "kind") or "Deployment"
-    if name and "/" not in kind:
+    if name:
         key = key_in(ref, type_of(text(target, "apiVersion") or "apps/v1", kind), name, ref.namespace)
         if may("SCALES", ref.key, key):
             low, high = at(state, "spec", "minReplicas"), at(state, "spec", "maxReplicas")
-            attrs = {name: value for name, value in (("min", low), ("max", high)) if value is not None}
+            attrs: State = {bound: value for bound, value in (("min", low), ("max", high)) if value is not None}
             yield fact("SCALES", ref.key, key, "scale-target@1", attrs=attrs)

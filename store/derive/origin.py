@@ -39,8 +39,8 @@ def managed_by(ref: ObjectRef, state: State) -> Iterator[EdgeFact]:
     group, _, kind = type_.rpartition("/")
     # Controllers copy annotations to what they make, so an id of another object says nothing about this one.
     if app and type_of(f"{group}/-" if group else "", kind) == ref.type and place in _places(ref):
-        namespace, _, name = app.rpartition("_")
-        delivery = Key(ref.source, ref.scope, "argoproj.io/Application", namespace or "argocd", name)
+        home, _, name = app.rpartition("_")
+        delivery = Key(ref.source, ref.scope, "argoproj.io/Application", home or "argocd", name)
         yield fact("MANAGED_BY", ref.key, delivery, "argo-tracking@1")
     for prefix, flux in _FLUX:
         name, namespace = labels.get(f"{prefix}/name", ""), labels.get(f"{prefix}/namespace", "")
@@ -81,9 +81,9 @@ def built_from(ref: ObjectRef, state: State) -> Iterator[EdgeFact]:
     images = {image for container in maps(pod_spec(ref, state), "containers") if (image := text(container, "image"))}
     if revision and len(images) == 1:
         commit = Key("git", repository(annotations.get(f"{_OCI}source", "")), "hindgraph.io/Commit", None, revision)
-        image = made_up(ref, "Image", images.pop())
+        source = made_up(ref, "Image", images.pop())
         yield fact(
-            "BUILT_FROM", image, commit, "oci-annotation@1", discriminator=str(ref.key), basis="asserted",
+            "BUILT_FROM", source, commit, "oci-annotation@1", discriminator=str(ref.key), basis="asserted",
             confidence=0.8,
         )  # fmt: skip
 
@@ -96,10 +96,10 @@ def synced_from(ref: ObjectRef, state: State) -> Iterator[EdgeFact]:
     sources = [single] if isinstance(single, dict) else list(maps(state, "spec", "sources"))
     several = at(state, "status", "sync", "revisions")
     revisions = several if isinstance(several, list) and several else [at(state, "status", "sync", "revision")]
-    for number, (source, revision) in enumerate(zip(sources, revisions, strict=False)):
+    for number, (origin, revision) in enumerate(zip(sources, revisions, strict=False)):
         if isinstance(revision, str) and revision:
-            repo = repository(text(source, "repoURL"))
-            attrs: State = {"repo": repo, "path": text(source, "path"), "revision": revision}
+            repo = repository(text(origin, "repoURL"))
+            attrs: State = {"repo": repo, "path": text(origin, "path"), "revision": revision}
             commit = Key("git", repo, "hindgraph.io/Commit", None, revision)
             yield fact(
                 "SYNCED_FROM", ref.key, commit, "argo-sync@1", discriminator=str(number), attrs=attrs, basis="observed"

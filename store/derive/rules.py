@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from schema.identity import Key
+from schema.kinds import class_of
 from schema.records import ObjectRef
 from store.derive import network, origin, pods
 from store.derive.facts import EdgeFact, State, at, fact, key_in, made_up, maps, owner_key, strings, text
@@ -162,10 +163,10 @@ _OF_TYPE: Mapping[str, tuple[Rule, ...]] = {
 
 def derive(ref: ObjectRef, state: State) -> list[EdgeFact]:
     """Every edge that the state implies, each (predicate, source, target, discriminator) once."""
-    if ref.class_ == "Evidence":
+    if class_of(ref.type) == "Evidence":
         return []
     found: dict[tuple[str, str, str, str], EdgeFact] = {}
-    for rules in (_EVERY, _OF_CLASS.get(ref.class_, ()), _OF_TYPE.get(ref.type, ())):
+    for rules in (_EVERY, _OF_CLASS.get(class_of(ref.type), ()), _OF_TYPE.get(ref.type, ())):
         for rule in rules:
             for edge in rule(ref, state):
                 found.setdefault((edge.predicate, edge.src, edge.dst, edge.discriminator), edge)
