@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import count
 
-from schema.canonical import Json
+from schema.canonical import Json, canonical
 from schema.identity import Key, type_of
 from schema.records import ObjectRef
 from store.derive.facts import EdgeFact, State, at, fact, key_in, made_up, maps, may, text
@@ -55,7 +54,6 @@ def external_name(ref: ObjectRef, state: State) -> Iterator[EdgeFact]:
 
 
 def ingress(ref: ObjectRef, state: State) -> Iterator[EdgeFact]:
-    number = count()
     places: list[tuple[State, Json]] = [({}, at(state, "spec", "defaultBackend"))]
     for rule in maps(state, "spec", "rules"):
         for path in maps(rule, "http", "paths"):
@@ -65,7 +63,7 @@ def ingress(ref: ObjectRef, state: State) -> Iterator[EdgeFact]:
         if name := text(backend, "service", "name"):
             port = at(backend, "service", "port")
             told = {**attrs, "port": at(port, "number") or at(port, "name")}
-            yield _route(ref, key_in(ref, "core/Service", name, ref.namespace), told, "ingress@1", next(number))
+            yield _route(ref, key_in(ref, "core/Service", name, ref.namespace), told, "ingress@1")
     for tls in maps(state, "spec", "tls"):
         if name := text(tls, "secretName"):
             target = key_in(ref, "core/Secret", name, ref.namespace)
@@ -83,37 +81,34 @@ def gateway_route(ref: ObjectRef, state: State) -> Iterator[EdgeFact]:
         if source.name and may("ROUTES_TO", source, ref.key):
             section = text(parent, "sectionName")
             yield fact("ROUTES_TO", source, ref.key, "gateway-parent@1", discriminator=section)
-    number = count()
     for rule in maps(state, "spec", "rules"):
-        matches: list[Json] = [match.get("path") or match.get("method") for match in maps(rule, "matches")]
         for backend in maps(rule, "backendRefs"):
             type_ = f"{_named(backend, 'group', 'core') or 'core'}/{text(backend, 'kind') or 'Service'}"
             target = key_in(ref, type_, text(backend, "name"), text(backend, "namespace") or ref.namespace)
             if target.name and may("ROUTES_TO", ref.key, target):
                 attrs: State = {
-                    "host": at(state, "spec", "hostnames"), "path": matches, "port": backend.get("port"),
+                    "host": at(state, "spec", "hostnames"), "match": rule.get("matches"), "port": backend.get("port"),
                     "weight": backend.get("weight", 1),
                 }  # fmt: skip
-                yield _route(ref, target, attrs, "gateway-backend@1", next(number))
+                yield _route(ref, target, attrs, "gateway-backend@1")
 
 
 def virtual_service(ref: ObjectRef, state: State) -> Iterator[EdgeFact]:
     """Istio: destinations by host (short, or inside the cluster), and the gateways that lead here."""
     if ref.type != f"{_ISTIO}/VirtualService":
         return
-    number = count()
     for part in ("http", "tls", "tcp"):
         for rule in maps(state, "spec", part):
             for route in maps(rule, "route"):
                 name, _, rest = text(route, "destination", "host").partition(".")
                 namespace = rest.partition(".")[0] or ref.namespace
-                if name and (not rest or rest.partition(".")[2] in ("", "svc", "svc.cluster.local")):
+                if name and (not rest or rest.partition(".")[2] in ("svc", "svc.cluster.local")):
                     attrs: State = {
-                        "host": at(state, "spec", "hosts"), "path": rule.get("match"), "weight": route.get("weight"),
+                        "host": at(state, "spec", "hosts"), "match": rule.get("match"), "weight": route.get("weight"),
                         "port": at(route, "destination", "port", "number"),
                     }  # fmt: skip
                     target = key_in(ref, "core/Service", name, namespace)
-                    yield _route(ref, target, attrs, "virtual-service@1", next(number))
+                    yield _route(ref, target, attrs, "virtual-service@1")
     gateways = at(state, "spec", "gateways")
     for gateway in gateways if isinstance(gateways, list) else []:
         if isinstance(gateway, str) and gateway not in ("", "mesh"):
@@ -135,9 +130,11 @@ def served_by(ref: ObjectRef, state: State) -> Iterator[EdgeFact]:
             yield fact("SERVED_BY", ref.key, target, "served-by@1", discriminator=mark, attrs=attrs)
 
 
-def _route(ref: ObjectRef, target: Key, attrs: State, rule: str, number: int) -> EdgeFact:
-    told = {name: value for name, value in attrs.items() if value not in (None, "", [])}
-    return fact("ROUTES_TO", ref.key, target, rule, discriminator=str(number), attrs=told)
+def _route(ref: ObjectRef, target: Key, attrs: State, rule: str) -> EdgeFact:
+    told: State = {name: value for name, value in attrs.items() if value is not None and value not in ("", [])}
+    # Not the position in the list: a route put before the others leaves theirs as they were. A weight may move.
+    mark = canonical({name: value for name, value in told.items() if name != "weight"}).decode()
+    return fact("ROUTES_TO", ref.key, target, rule, discriminator=mark, attrs=told)
 
 
 def _named(node: State, field: str, default: str) -> str:

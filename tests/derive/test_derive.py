@@ -180,6 +180,30 @@ def test_keys_of_one_config_are_one_edge_that_names_them():
     assert edge.attrs == {"via": "env", "optional": False, "in": ["m"], "keys": ["A", "B"]}
 
 
+def test_routes_of_every_kind_and_a_new_one_first_leaves_the_others():
+    def route(*rules):
+        parents = [{"name": "gw"}]
+        return obj("gateway.networking.k8s.io/v1", "HTTPRoute", "r", spec={"parentRefs": parents, "rules": [*rules]})
+
+    def rule(path, name):
+        return {"matches": [{"path": {"value": path}}], "backendRefs": [{"name": name, "port": 80, "weight": 9}]}
+
+    first = derive(*route(rule("/a", "a"), rule("/b", "a")))
+    both = {("ROUTES_TO", "Gateway/gw", "HTTPRoute/r"), ("ROUTES_TO", "HTTPRoute/r", "Service/a")}
+    assert both <= short(first)
+    later = derive(*route(rule("/new", "a"), rule("/a", "a"), rule("/b", "a")))
+    assert {edge.eid for edge in first} < {edge.eid for edge in later}
+    hosts = ("cart.data.svc.cluster.local", "h.example")
+    http = [{"route": [{"destination": {"host": host}} for host in hosts]}]
+    mesh = {"hosts": ["x"], "gateways": ["mesh", "edge/gw"], "http": http}
+    found = derive(*obj("networking.istio.io/v1", "VirtualService", "v", spec=mesh))
+    edges = [edge for edge in found if edge.predicate == "ROUTES_TO"]
+    assert short(edges) == {
+        ("ROUTES_TO", "VirtualService/v", "Service/cart"),
+        ("ROUTES_TO", "Gateway/gw", "VirtualService/v"),
+    }
+
+
 def test_a_copied_tracking_id_manages_nothing():
     meta = {"annotations": {"argocd.argoproj.io/tracking-id": "shop:apps/Deployment:shop/cart"}}
     assert "MANAGED_BY" not in {e.predicate for e in derive(*obj("apps/v1", "ReplicaSet", "cart", meta=meta))}
