@@ -99,6 +99,6 @@ def _own(node: Json, fresh: set[int], path: str) -> Json:
 
 
 def _index(token: str, highest: int, path: str) -> int:
-    if token.isascii() and token.isdigit() and (token == "0" or token[0] != "0") and int(token) <= highest:
+    if token.isascii() and token.isdigit() and (len(token) == 1 or token[0] != "0") and int(token) <= highest:
         return int(token)
     raise BadPatch(f"patch path {path[:200]!r}: no index {token!r}")

@@ -26,9 +26,7 @@ _Patch = Annotated[
     list[PatchOp],
     GetPydanticSchema(lambda _source, _handler: core_schema.list_schema(core_schema.dict_schema())),
 ]
-Flag = Literal[
-    "final_state_unknown", "from_relist", "epoch_break", "redacted", "duplicate_keys", "noise", "replaced"
-]
+Flag = Literal["final_state_unknown", "from_relist", "epoch_break", "redacted", "duplicate_keys", "noise", "replaced"]
 Effect = Literal["added", "removed", "changed", "reordered", "shadowed", "unshadowed"]
 Op = Literal["create", "update", "delete", "observe"]
 

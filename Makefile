@@ -1,0 +1,32 @@
+# The commands a newcomer needs. Everything is installed into .venv from the pinned lock.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: install test test-full lint lock bench
+install: .venv/.installed
+
+.venv/.installed: requirements.lock pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -e .
+	touch $@
+
+test: install
+	$(BIN)/python -m pytest -n 2
+
+# The long form: 500,000 probes of the ledger against the oracle.
+test-full: install
+	HINDGRAPH_FULL=1 $(BIN)/python -m pytest -n 2 -rP
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: install
+	$(BIN)/python -m bench.as_of
+
+# Needs uv; writes the lock with hashes and without any registry's address.
+lock:
+	uv pip compile --universal --group dev --generate-hashes --no-emit-index-url --no-header pyproject.toml -o requirements.lock

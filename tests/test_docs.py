@@ -1,0 +1,31 @@
+"""What is not documented does not exist: every field of every record and every predicate is named in its page."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from schema.records import Record
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.mark.parametrize("model", get_args(Record))
+def test_every_field_of_a_record_is_documented_in_its_section(model: type) -> None:
+    page = (ROOT / "docs/events.md").read_text()
+    name = model.model_fields["type"].default
+    section = re.search(rf"^## {name}\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+    assert section is not None
+    words = set(re.findall(r"\w+", section[1]))
+    assert not set(model.model_fields) - {"v", "type"} - words
+
+
+def test_every_predicate_is_in_the_table_of_the_graph_page() -> None:
+    page = (ROOT / "docs/predicates.md").read_text()
+    table = tomllib.loads((ROOT / "schema/tables/predicates.toml").read_text())
+    documented = set(re.findall(r"^\| `([A-Z_]+)` \|", page, re.MULTILINE))
+    assert documented == {entry["id"] for entry in table["predicate"]}
