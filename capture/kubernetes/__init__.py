@@ -1,0 +1,1 @@
+"""Capture from Kubernetes: watch lines in, records of the log out."""

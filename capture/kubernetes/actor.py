@@ -1,0 +1,56 @@
+"""With what tool a change was made, read from managedFields: only an entry that moved between two states says anything.
+
+Entries are merged per manager, may lack a time, and the API server does not always move it, so what is said carries a
+confidence. Who was behind the tool only the audit log knows; that is left to an amendment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schema import instants
+from schema.canonical import Json
+from schema.errors import BadInstant
+from schema.records import Actor
+
+
+def instant_of(value: Json) -> int | None:
+    """The instant of a claimed time, None when there is none."""
+    try:
+        return instants.parse(value) if isinstance(value, str) else None
+    except BadInstant:
+        return None
+
+
+def attribute(before: Sequence[dict[str, Json]], after: Sequence[dict[str, Json]]) -> tuple[Actor, int | None]:
+    """Who moved between two versions of one object, and the second the last of them claims."""
+    old = {_who(entry): entry for entry in before}
+    moved = [entry for entry in after if entry.get("time") != old.get(_who(entry), {}).get("time")]
+    sure = 0.9
+    if not moved:
+        # Two writes within one second leave the time as it was; the owned fields may still tell.
+        moved = [entry for entry in after if entry.get("fieldsV1") != old.get(_who(entry), {}).get("fieldsV1")]
+        sure = 0.6
+    if not moved:
+        return Actor(), None
+    latest = max(moved, key=lambda entry: instant_of(entry.get("time")) or 0)
+    actor = Actor(
+        manager=_text(latest.get("manager")),
+        subresource=_text(latest.get("subresource")),
+        method="managedFields",
+        confidence=sure if len(moved) == 1 else 0.5,
+    )
+    return actor, instant_of(latest.get("time"))
+
+
+def last_written(managed: Sequence[dict[str, Json]]) -> int | None:
+    """The latest instant any manager claims."""
+    return max((at for entry in managed if (at := instant_of(entry.get("time"))) is not None), default=None)
+
+
+def _who(entry: dict[str, Json]) -> tuple[str, ...]:
+    return tuple(str(entry.get(name)) for name in ("manager", "operation", "subresource", "apiVersion"))
+
+
+def _text(value: Json) -> str | None:
+    return value if isinstance(value, str) and value else None

@@ -1,0 +1,98 @@
+"""Kubernetes Events to evidence: what was said about which object, when, and how many times since last heard.
+
+An Event repeated in place raises its count: each rise is an occurrence of its own, and the same (uid, count, instant)
+seen again after a restart or relist is none. The object need not be known. Redacting the text is left to the redactor.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+from capture.kubernetes.actor import instant_of
+from schema.canonical import Json, hash128
+from schema.identity import type_of
+from schema.kinds import class_of
+from schema.records import Evidence, ObjectRef
+
+_REMEMBERED = 65_536  # Events live an hour in a cluster; beyond this many the oldest are forgotten.
+
+
+class Events:
+    """Turns Events of one scope into evidence, remembering what was heard."""
+
+    def __init__(self, scope: str, redact_text: Callable[[str], str]) -> None:
+        self._scope = scope
+        self._redact_text = redact_text
+        self._heard: OrderedDict[str, tuple[int, int]] = OrderedDict()
+
+    def hear(self, event: dict[str, Json], received: int) -> Evidence | None:
+        """The evidence of one Event as sent; None when it was heard before or names no object."""
+        meta, about = _map(event.get("metadata")), _map(event.get("involvedObject"))
+        uid = _text(meta.get("uid")) or f"{_text(meta.get('namespace'))}/{_text(meta.get('name'))}"
+        kind, name = _text(about.get("kind")), _text(about.get("name"))
+        if kind is None or name is None:
+            return None
+        at, count = effective_time(event, received), _count(event)
+        before = self._heard.get(uid)
+        if before is not None and (count, at) <= before:
+            return None
+        self._heard[uid] = (count, at)
+        self._heard.move_to_end(uid)
+        if len(self._heard) > _REMEMBERED:
+            self._heard.popitem(last=False)
+        type_ = type_of(_text(about.get("apiVersion")) or "v1", kind)
+        message = _text(event.get("message"))
+        source = _map(event.get("source"))
+        return Evidence(
+            id=hash128("event", self._scope, uid, str(count), str(at)),
+            kind="event",
+            object=ObjectRef(
+                source="kubernetes",
+                scope=self._scope,
+                type=type_,
+                kind=kind,
+                class_=class_of(type_),
+                namespace=_text(about.get("namespace")),
+                name=name,
+                uid=_text(about.get("uid")),
+            ),
+            at=at,
+            observed_at=received,
+            first_at=instant_of(event.get("firstTimestamp")),
+            field_path=_text(about.get("fieldPath")),
+            severity=_text(event.get("type")),
+            reason=_text(event.get("reason")),
+            message=None if message is None else self._redact_text(message),
+            reporter=_text(event.get("reportingComponent")) or _text(source.get("component")),
+            count=count,
+            occurrences=max(1, count - before[0]) if before is not None else count,
+        )
+
+
+def effective_time(event: dict[str, Json], received: int) -> int:
+    """When it last happened: the first of the five places that says so, else when it was received."""
+    for value in (
+        _map(event.get("series")).get("lastObservedTime"),
+        event.get("lastTimestamp"),
+        event.get("eventTime"),
+        event.get("firstTimestamp"),
+        _map(event.get("metadata")).get("creationTimestamp"),
+    ):
+        at = instant_of(value)
+        if at is not None:
+            return at
+    return received
+
+
+def _count(event: dict[str, Json]) -> int:
+    counts = (_map(event.get("series")).get("count"), event.get("count"))
+    return max((value for value in counts if isinstance(value, int)), default=1) or 1
+
+
+def _map(value: Json) -> dict[str, Json]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Json) -> str | None:
+    return value if isinstance(value, str) and value else None

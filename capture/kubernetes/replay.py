@@ -1,0 +1,44 @@
+"""A recording file through the reflector: records with the append time of the line that gave them.
+
+The same file always gives the same records in the same order; which log they go to is left to the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from capture.kubernetes.recording import BadLine, open_recording
+from capture.kubernetes.reflector import Reflector
+from capture.redact import Redactor
+from schema.records import Record
+
+
+class Replay:
+    """One file being replayed. After iterating, `bad` holds the lines that could not be used, `counts` what gave no
+    record, and `epoch` names the run."""
+
+    def __init__(self, path: str | Path, redactor: Redactor, scope: str | None = None) -> None:
+        self.header, self._lines = open_recording(path)
+        self.scope = scope or self.header.cluster
+        self.epoch = self.header.epoch
+        self.bad: list[BadLine] = []
+        self._reflector = Reflector(self.scope, redactor, self.epoch, self.header.resources)
+        self.counts = self._reflector.counts
+
+    def __iter__(self) -> Iterator[tuple[Record, int]]:
+        last = self.header.started
+        for line in self._lines:
+            if isinstance(line, BadLine):
+                self.bad.append(line)
+                continue
+            last = max(last, line.t)
+            for record in self._reflector.feed(line):
+                yield record, line.t
+        for record in self._reflector.end(last):
+            yield record, last
+
+
+def capture_file(path: str | Path, scope: str | None = None, *, redactor: Redactor) -> Iterator[tuple[Record, int]]:
+    """Every record of a recording and its append time. Raises BadRecording when the file is not one."""
+    return iter(Replay(path, redactor, scope))
