@@ -1,7 +1,7 @@
 """Reader of recording files, format 1: JSON Lines, gzip or plain, as a kube-apiserver sent them.
 
-A file is judged by its header alone (BadRecording); after that nothing raises: a line that cannot be used comes out as a
-BadLine with its number and reason, and the next line is read. What lines mean is left to the reflector.
+A file is judged by its header alone (BadRecording); after that nothing raises: a line that cannot be used comes out as
+a BadLine with its number and reason, and the next line is read. What lines mean is left to the reflector.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 import orjson
 
@@ -101,7 +101,7 @@ def _open(path: Path) -> IO[bytes]:
     if magic != b"\x1f\x8b":
         return stream
     stream.close()
-    return gzip.open(path, "rb")
+    return cast("IO[bytes]", gzip.open(path, "rb"))
 
 
 def _raw_lines(stream: IO[bytes], cap: int) -> Iterator[tuple[int, bytes | str]]:

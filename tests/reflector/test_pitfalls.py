@@ -1,0 +1,346 @@
+"""What goes wrong with Kubernetes watches, row by row (numbers: the pitfall table of the design)."""
+
+from __future__ import annotations
+
+import pytest
+from capture.redact import Redactor
+
+from capture.kubernetes.recording import Line, Resource
+from capture.kubernetes.reflector import Reflector
+from schema import instants
+from schema.records import Change, Coverage, Evidence, Record
+
+T0 = instants.parse("2026-03-01T03:00:00Z")
+S = instants.SECOND
+R = "v1/configmaps"
+
+
+def reflector() -> Reflector:
+    resources = (Resource("", "v1", "configmaps", "ConfigMap"), Resource("apps", "v1", "deployments", "Deployment"))
+    return Reflector("lab", Redactor(b"k" * 32), "e", resources)
+
+
+def cm(name="a", rv="10", uid="u1", born="2026-02-01T00:00:00Z", data="1", **meta):
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": name,
+            "namespace": "shop",
+            "uid": uid,
+            "resourceVersion": rv,
+            "creationTimestamp": born,
+            **meta,
+        },
+        "data": {"size": data},
+    }
+
+
+def lst(at, *items, rv="100", r=R):
+    return Line(0, T0 + at * S, r, "LIST", rv=rv, items=items)
+
+
+def ev(at, type_, obj, r=R):
+    return Line(0, T0 + at * S, r, type_, object=obj)
+
+
+def gap(at, reason="disconnect"):
+    return Line(0, T0 + at * S, R, "GAP", reason=reason)
+
+
+def run(*lines, core=None):
+    core = core or reflector()
+    return [record for line in lines for record in core.feed(line)]
+
+
+def changes(records: list[Record]) -> list[Change]:
+    return [record for record in records if isinstance(record, Change)]
+
+
+def covers(records: list[Record]) -> list[tuple[str, str | None]]:
+    return [(record.state, record.reason) for record in records if isinstance(record, Coverage)]
+
+
+def ops(records):
+    return [change.op for change in changes(records)]
+
+
+def test_first_list_is_observed_and_made_by_nobody():
+    (seen,) = changes(run(lst(0, cm(managedFields=[{"manager": "kubectl", "time": "2026-02-03T00:00:00Z"}]))))
+    assert seen.op == "observe"
+    assert seen.valid.not_before == instants.parse("2026-02-01T00:00:00Z")
+    assert seen.valid.not_after == T0
+    assert seen.model_extra == {"last_written": instants.parse("2026-02-03T00:00:00Z")}
+    assert seen.patch[0]["op"] == "add"
+    assert seen.patch[0]["path"] == ""
+
+
+@pytest.mark.parametrize("code", [410, 500])
+def test_1_2_3_an_error_in_the_stream_opens_a_gap_and_is_never_an_object(code):
+    status = {"kind": "Status", "apiVersion": "v1", "code": code, "reason": "Expired"}
+    for type_ in ("ERROR", "MODIFIED"):
+        records = run(lst(0, cm()), ev(5, type_, status))
+        assert ops(records) == ["observe"]
+        assert covers(records) == [("watching", "list"), ("gap", str(code))]
+
+
+def test_23_too_many_requests_keeps_the_version():
+    assert covers(run(lst(0, cm()), ev(5, "ERROR", {"kind": "Status", "code": 429}))) == [("watching", "list")]
+
+
+def test_a_gap_is_opened_once_and_closed_by_the_relist():
+    records = run(lst(0), gap(5), gap(6, "410"), lst(9))
+    assert covers(records) == [("watching", "list"), ("gap", "disconnect"), ("watching", "relist")]
+
+
+def test_4_a_deletion_in_a_gap_is_found_and_lies_within_it():
+    records = run(lst(0, cm()), ev(3, "BOOKMARK", {"kind": "ConfigMap"}), gap(20), lst(60))
+    gone = changes(records)[-1]
+    assert gone.op == "delete"
+    assert gone.flags == ["final_state_unknown", "from_relist"]
+    assert (gone.valid.not_before, gone.valid.not_after) == (T0 + 3 * S, T0 + 60 * S)
+    assert gone.digest is None
+
+
+def test_5_created_and_deleted_around_a_relist_leaves_nothing():
+    core = reflector()
+    run(lst(0), ev(1, "ADDED", cm()), gap(2), lst(3), core=core)
+    assert ops(run(gap(4), lst(5), core=core)) == []
+
+
+def test_5_deleted_before_ever_seen_is_both_created_and_deleted():
+    assert ops(run(lst(0), ev(1, "DELETED", cm()))) == ["create", "delete"]
+
+
+def test_6_an_incarnation_replaced_in_a_gap():
+    new = cm(uid="u2", rv="50", born="2026-03-01T03:00:30Z", data="2")
+    records = run(lst(0, cm()), gap(20), lst(60, new))
+    _, gone, made = changes(records)
+    assert (gone.op, gone.object.uid) == ("delete", "u1")
+    assert "final_state_unknown" in gone.flags
+    assert gone.valid.not_after <= T0 + 31 * S
+    assert (made.op, made.object.uid) == ("create", "u2")
+    assert "replaced" in made.flags
+    assert (made.valid.not_before, made.valid.not_after) == (T0 + 30 * S, T0 + 60 * S)
+    assert [(f.before, f.after) for f in made.fields if f.path == "data.size"] == [("1", "2")]
+
+
+def test_6_an_incarnation_replaced_live():
+    new = cm(uid="u2", rv="50", born="2026-03-01T03:00:07Z", data="2")
+    records = run(lst(0, cm()), ev(5, "DELETED", cm(rv="40")), ev(8, "ADDED", new))
+    assert ops(records) == ["observe", "delete", "create"]
+    made = changes(records)[-1]
+    assert "replaced" in made.flags
+    assert [(f.before, f.after) for f in made.fields if f.path == "data.size"] == [("1", "2")]
+
+
+def test_6_the_end_of_an_incarnation_does_not_end_its_successor():
+    new = cm(uid="u2", rv="50", born="2026-03-01T03:00:07Z")
+    assert ops(run(lst(0, cm()), ev(8, "ADDED", new), ev(9, "DELETED", cm(rv="60")))) == ["observe", "delete", "create"]
+
+
+def test_7_an_update_hidden_in_a_delete():
+    records = run(lst(0, cm()), ev(5, "DELETED", cm(rv="40", data="9")))
+    _, update, gone = changes(records)
+    assert [(f.path, f.after) for f in update.fields] == [("data.size", "9")]
+    assert gone.op == "delete"
+    assert gone.base == update.digest
+
+
+def test_8_added_before_any_list_is_observed():
+    assert ops(run(ev(1, "ADDED", cm(rv="9")), ev(1, "ADDED", cm(name="b", uid="u2", rv="3")))) == ["observe"] * 2
+
+
+def test_10_a_list_older_than_the_last_is_an_epoch_break():
+    records = run(lst(0, cm(rv="90"), rv="100"), gap(5), lst(9, cm(rv="20", data="0"), rv="30"))
+    assert changes(records)[-1].op == "update"
+    assert "epoch_break" in changes(records)[-1].flags
+
+
+def test_11_versions_compare_as_integers_within_a_resource():
+    core = reflector()
+    records = run(lst(0, cm(rv="9")), ev(1, "MODIFIED", cm(rv="10", data="2")), core=core)
+    assert ops(records) == ["observe", "update"]
+    assert ops(run(ev(2, "MODIFIED", cm(rv="8", data="3")), core=core)) == []
+    assert core.counts["stale"] == 1
+
+
+def test_11_versions_that_are_no_integers_compare_by_equality_only():
+    records = run(lst(0, cm(rv="b")), ev(1, "MODIFIED", cm(rv="a", data="2")), ev(2, "MODIFIED", cm(rv="a", data="2")))
+    assert ops(records) == ["observe", "update"]
+
+
+def test_15_16_a_relist_or_a_repetition_of_the_same_is_no_change():
+    assert ops(run(lst(0, cm()), lst(5, cm()), ev(6, "MODIFIED", cm()), ev(7, "ADDED", cm()))) == ["observe"]
+
+
+def test_17_a_bare_version_bump_is_noise_with_nothing_to_apply():
+    bump = changes(run(lst(0, cm()), ev(5, "MODIFIED", cm(rv="11"))))[-1]
+    assert (bump.op, bump.patch, bump.fields, bump.flags) == ("update", [], [], ["noise"])
+    assert bump.base == bump.digest
+
+
+def test_32_the_second_spelling_of_events_and_leases_are_counted_not_recorded():
+    core = reflector()
+    lines = [lst(0, cm(), r="coordination.k8s.io/v1/leases"), ev(1, "ADDED", cm(), r="events.k8s.io/v1/events")]
+    assert run(*lines, core=core) == []
+    assert core.counts["skipped"] == 2
+
+
+def test_34_another_served_version_of_one_resource_is_no_new_object():
+    def deploy(version, rv):
+        return {**cm(rv=rv), "apiVersion": f"apps/{version}", "kind": "Deployment"}
+
+    first = lst(0, deploy("v1", "10"), r="apps/v1/deployments")
+    records = run(first, lst(5, deploy("v2", "11"), r="apps/v2/deployments"))
+    assert ops(records) == ["observe", "update"]
+    assert "noise" in changes(records)[-1].flags
+
+
+def event(count=1, rv="1", **more):
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "a.1", "namespace": "shop", "uid": "e1", "resourceVersion": rv},
+        "involvedObject": {"apiVersion": "v1", "kind": "Pod", "namespace": "shop", "name": "p", "uid": "u9"},
+        "reason": "BackOff",
+        "message": "again",
+        "type": "Warning",
+        "count": count,
+        **more,
+    }
+
+
+def heard(*lines, core=None) -> list[Evidence]:
+    return [record for record in run(*lines, core=core) if isinstance(record, Evidence)]
+
+
+def test_41_an_event_needs_no_known_target():
+    (found,) = heard(ev(1, "ADDED", event(), r="v1/events"))
+    assert (found.object.type, found.object.uid, found.at) == ("core/Pod", "u9", T0 + S)
+
+
+@pytest.mark.parametrize(
+    ("claims", "minute"),
+    [
+        (
+            {
+                "series": {"count": 2, "lastObservedTime": "2026-03-01T02:01:00Z"},
+                "lastTimestamp": "2026-03-01T02:02:00Z",
+            },
+            1,
+        ),
+        ({"series": None, "lastTimestamp": "2026-03-01T02:02:00Z", "eventTime": "2026-03-01T02:03:00.000001Z"}, 2),
+        ({"lastTimestamp": None, "eventTime": "2026-03-01T02:03:00Z", "firstTimestamp": "2026-03-01T02:04:00Z"}, 3),
+        ({"lastTimestamp": None, "eventTime": None, "firstTimestamp": "2026-03-01T02:04:00Z"}, 4),
+    ],
+)
+def test_42_the_instant_of_an_event_is_the_first_place_that_has_one(claims, minute):
+    (found,) = heard(ev(1, "ADDED", event(**claims), r="v1/events"))
+    assert found.at == instants.parse(f"2026-03-01T02:0{minute}:00Z")
+
+
+def test_43_an_event_repeated_in_place_counts_its_new_occurrences():
+    first, second = heard(ev(1, "ADDED", event(1), r="v1/events"), ev(9, "MODIFIED", event(4, "2"), r="v1/events"))
+    assert (first.occurrences, second.count, second.occurrences) == (1, 4, 3)
+
+
+def test_44_an_old_event_is_kept_with_both_clocks():
+    (found,) = heard(ev(1, "ADDED", event(lastTimestamp="2020-01-01T00:00:00Z"), r="v1/events"))
+    assert (found.at, found.observed_at) == (instants.parse("2020-01-01T00:00:00Z"), T0 + S)
+
+
+def test_46_an_event_listed_again_is_not_heard_twice():
+    old = event(lastTimestamp="2026-03-01T02:00:00Z")
+    assert len(heard(lst(0, old, r="v1/events"), lst(5, old, r="v1/events"))) == 1
+
+
+def managed(at, manager="kubectl"):
+    return [{"manager": manager, "operation": "Update", "apiVersion": "v1", "time": at, "fieldsV1": {"f:data": {}}}]
+
+
+def test_45_49_a_moved_entry_bounds_the_change_and_names_the_tool():
+    before = cm(managedFields=managed("2026-02-01T00:00:00Z"))
+    change = changes(
+        run(lst(0, before), ev(5, "MODIFIED", cm(rv="11", data="2", managedFields=managed("2026-03-01T03:00:04Z"))))
+    )[-1]
+    assert (change.valid.not_before, change.valid.not_after, change.valid.clock) == (
+        T0 + 4 * S,
+        T0 + 5 * S,
+        "managedFields",
+    )
+    assert (change.actor.manager, change.actor.method, change.actor.confidence) == ("kubectl", "managedFields", 0.9)
+
+
+def test_45_a_clock_that_runs_ahead_is_kept_beside_and_believed_by_none():
+    before = cm(managedFields=managed("2026-02-01T00:00:00Z"))
+    change = changes(
+        run(lst(0, before), ev(30, "MODIFIED", cm(rv="11", data="2", managedFields=managed("2026-03-01T04:00:00Z"))))
+    )[-1]
+    assert (change.valid.not_before, change.valid.not_after) == (T0 + 20 * S, T0 + 30 * S)
+    assert change.valid.model_extra == {"claimed": instants.parse("2026-03-01T04:00:00Z")}
+
+
+def test_49_an_entry_that_did_not_move_says_nothing():
+    same = managed("2026-02-01T00:00:00Z")
+    change = changes(run(lst(0, cm(managedFields=same)), ev(5, "MODIFIED", cm(rv="11", data="2", managedFields=same))))[
+        -1
+    ]
+    assert (change.actor.manager, change.actor.method) == (None, "none")
+
+
+def test_47_marked_for_deletion_is_an_update_and_gone_is_the_delete():
+    marked = {"deletionTimestamp": "2026-03-01T03:00:34Z", "deletionGracePeriodSeconds": 30}
+    body = cm(rv="11", **marked)
+    records = run(lst(0, cm()), ev(5, "MODIFIED", body), ev(9, "DELETED", body))
+    assert ops(records) == ["observe", "update", "delete"]
+    assert changes(records)[-1].valid.not_before == T0 + 4 * S
+
+
+def test_48_a_deleted_payload_says_nothing_of_marks_and_finalizers():
+    marked = cm(rv="11", deletionTimestamp="2026-03-01T03:00:04Z", deletionGracePeriodSeconds=0)
+    records = run(lst(0, cm()), ev(5, "MODIFIED", marked), ev(9, "DELETED", cm(rv="12", finalizers=["a/b"])))
+    assert ops(records) == ["observe", "update", "delete"]
+
+
+def test_50_managed_fields_are_in_no_record_of_state():
+    (seen,) = changes(run(lst(0, cm(managedFields=managed("2026-02-01T00:00:00Z")))))
+    assert "managedFields" not in str(seen.patch)
+
+
+def test_52_list_items_take_kind_and_version_from_the_list():
+    bare = {name: value for name, value in cm().items() if name not in ("kind", "apiVersion")}
+    (seen,) = changes(run(lst(0, bare)))
+    assert (seen.object.type, seen.object.name) == ("core/ConfigMap", "a")
+
+
+def test_53_without_uid_the_creation_tells_incarnations_apart():
+    def bare(rv, born):
+        body = cm(rv=rv, born=born)
+        del body["metadata"]["uid"]
+        return body
+
+    old, new = bare("10", "2026-02-01T00:00:00Z"), bare("12", "2026-03-01T03:00:04Z")
+    assert ops(run(lst(0, old), ev(5, "MODIFIED", new))) == ["observe", "delete", "create"]
+
+
+def test_58_a_list_not_wholly_understood_deletes_nothing():
+    core = reflector()
+    records = run(lst(0, cm(), cm(name="b", uid="u2")), gap(5), lst(9, cm(), {"metadata": "broken"}), core=core)
+    assert ops(records) == ["observe", "observe"]
+    assert core.counts["malformed"] == 1
+
+
+def test_the_same_lines_have_the_same_ids_and_no_two_changes_share_one():
+    lines = [lst(0, cm()), ev(5, "DELETED", cm(rv="40", data="9")), ev(8, "ADDED", cm(uid="u2", rv="50"))]
+    first, second = (changes(run(*lines)) for _ in range(2))
+    assert [one.id for one in first] == [one.id for one in second]
+    assert len({one.id for one in first}) == len(first)
+
+
+def test_the_end_is_told_for_every_resource():
+    core = reflector()
+    run(lst(0, cm()), core=core)
+    (ended,) = core.end(T0 + 9 * S)
+    assert isinstance(ended, Coverage)
+    assert (ended.state, ended.group_resource, ended.valid.from_) == ("ended", "core/configmaps", T0 + 9 * S)
