@@ -1,0 +1,179 @@
+"""The command line: translates arguments into a question, and its answer into text or JSON.
+
+Exit codes: 0 answered; 1 `verify` found a difference; 2 bad input; 3 the recorded past cannot answer; 65 bad data;
+74 the store cannot be used; 75 another writer holds it. Questions are `api.questions`, tables `api.text`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import orjson
+import typer
+import uvicorn
+from rich.console import Console
+from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from api import home, questions, text
+from api.answer import Answer
+from api.rest import build
+from api.settings import Settings
+from schema import instants
+from schema.canonical import Json
+from schema.errors import HindgraphError
+from schema.identity import Key
+from schema.instants import MAX
+
+app = typer.Typer(
+    help="What was true, what changed before, from what was recorded.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+
+AsJson = Annotated[bool, typer.Option("--json", help="The answer object as JSON.")]
+At = Annotated[str | None, typer.Option(help="RFC 3339 with zone, -15m, or now; default: the end of coverage.")]
+KnownAt = Annotated[str | None, typer.Option(help="As believed at this system time; default: all that was recorded.")]
+Scope = Annotated[str | None, typer.Option(help="SOURCE/SCOPE; needed where several were recorded.")]
+Namespace = Annotated[str | None, typer.Option("--namespace", "-n", help="Only this namespace.")]
+Named = Annotated[str, typer.Argument(metavar="OBJECT", help="KIND/NAMESPACE/NAME, KIND/NAME, or the full key.")]
+Kind = Annotated[str | None, typer.Option(help="Only this kind, as Deployment.")]
+Only = Annotated[str | None, typer.Option("--object", help="Only this object: KIND/NAMESPACE/NAME.")]
+
+
+@app.callback()
+def root(
+    context: typer.Context,
+    home: Annotated[Path | None, typer.Option(help="Folder of log and ledger; HINDGRAPH_HOME.")] = None,
+) -> None:
+    settings = Settings()
+    context.obj = settings if home is None else Settings(home=home)
+
+
+@app.command(epilog="Example: `hindgraph show Deployment/shop/cart --at 2026-03-01T03:00:00Z`")
+def show(
+    context: typer.Context, name: Named, namespace: Namespace = None, at: At = None, known_at: KnownAt = None,
+    as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """One object as it was: its state and its edges."""
+    with home.past(context.obj) as rewind:
+        key = rewind.find(name, namespace)
+        moment = questions.settle(rewind, f"{key.source}/{key.scope}", at, known_at)
+        _tell(questions.show(rewind, moment, key), text.print_object, as_json)
+
+
+@app.command(epilog="Example: `hindgraph history Deployment/shop/cart`")
+def history(
+    context: typer.Context, name: Named, namespace: Namespace = None, at: At = None, known_at: KnownAt = None,
+    as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """Every version of one object, oldest first."""
+    with home.past(context.obj) as rewind:
+        key = rewind.find(name, namespace)
+        moment = questions.settle(rewind, f"{key.source}/{key.scope}", at, known_at)
+        _tell(questions.history(rewind, moment, key), text.print_history, as_json)
+
+
+@app.command(epilog="Example: `hindgraph changes --since -30m -n shop`")
+def changes(
+    context: typer.Context, since: Annotated[str | None, typer.Option(help="Only after this instant.")] = None,
+    at: At = None, known_at: KnownAt = None, scope: Scope = None, namespace: Namespace = None, kind: Kind = None,
+    only: Only = None,
+    actor: Annotated[str | None, typer.Option(help="Only by this manager or user (a part of the name).")] = None,
+    noise: Annotated[bool, typer.Option(help="Also changes that say nothing, such as heartbeats.")] = False,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many.")] = 50,
+    cursor: Annotated[str | None, typer.Option(help="Go on where a page ended.")] = None, as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """What changed before an instant, newest first; what controllers made of it stands under it."""
+    with home.past(context.obj) as rewind:
+        key = None if only is None else rewind.find(only, namespace)
+        moment = questions.settle(rewind, _scope(key, scope), at, known_at)
+        start = -MAX if since is None else instants.parse_relative(since, moment.at)
+        where = questions.Filter(namespace, kind, key, actor)
+        answer = questions.changes(
+            rewind, moment, since=start, where=where, noise=noise, limit=limit, cursor=cursor
+        )  # fmt: skip
+        _tell(answer, text.print_changes, as_json)
+
+
+@app.command(epilog="Example: `hindgraph coverage`")
+def coverage(
+    context: typer.Context, at: At = None, known_at: KnownAt = None, scope: Scope = None, as_json: AsJson = False
+) -> None:
+    """From when to when each group-resource was really watched."""
+    with home.past(context.obj) as rewind:
+        _tell(
+            questions.coverage(rewind, questions.settle(rewind, scope, at, known_at)), text.print_coverage, as_json
+        )  # fmt: skip
+
+
+@app.command(epilog="Example: `hindgraph verify`")
+def verify(context: typer.Context, as_json: AsJson = False) -> None:
+    """Is the ledger what the log says? Replays the log beside it and compares digests; exit code 1 if not."""
+    with _progress("verifying") as step:
+        verdict = home.check(context.obj, step)
+    if as_json:
+        _json(
+            {
+                "ok": verdict.ok,
+                "ledger_digest": verdict.ledger_digest,
+                "replay_digest": verdict.replay_digest,
+                "records": verdict.records,
+            }
+        )
+    else:
+        Console().print(f"{'ok' if verdict.ok else 'DIFFERENT'}: {verdict.records} records, {verdict.ledger_digest}")
+    if not verdict.ok:
+        raise typer.Exit(1)
+
+
+@app.command(epilog="Example: `hindgraph serve --port 8080`, then `curl localhost:8080/v1/changes`")
+def serve(
+    context: typer.Context,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535)] = 8080,
+) -> None:
+    """Answer the same questions over HTTP; the OpenAPI page is at /docs."""
+    with home.past(context.obj):
+        pass  # a home without a past is told now, not at the first request
+    uvicorn.run(build(context.obj), host=host, port=port)
+
+
+def main() -> None:
+    """The console script: an error of ours is one line on stderr and its exit code."""
+    try:
+        app()
+    except HindgraphError as error:
+        Console(stderr=True).print(f"hindgraph: {error}", markup=False, highlight=False, soft_wrap=True)
+        raise SystemExit(error.exit_code) from None
+
+
+def _scope(key: Key | None, scope: str | None) -> str | None:
+    return scope if key is None else f"{key.source}/{key.scope}"
+
+
+def _tell(answer: Answer, show: Callable[[Console, list[dict[str, Json]]], None], as_json: bool) -> None:
+    told = answer.as_json()
+    if as_json:
+        _json(told)
+        return
+    console = Console()
+    show(console, answer.items)
+    text.print_footer(console, told)
+
+
+def _json(value: dict[str, Json]) -> None:
+    typer.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
+
+
+@contextmanager
+def _progress(what: str) -> Iterator[Callable[[int], None]]:
+    """A bar on stderr, where that is a terminal."""
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn(what), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda count: bar.advance(task, count)

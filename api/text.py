@@ -1,0 +1,123 @@
+"""Answers for people: tables and short values. Colours come only where rich finds a terminal."""
+
+from __future__ import annotations
+
+import orjson
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from schema.canonical import Json
+
+_SHORT = 60
+
+
+def print_changes(console: Console, items: list[dict[str, Json]]) -> None:
+    table = _table("when", "op", "object", "by", "what")
+    for item in items:
+        _change_row(table, item, "")
+        members = item["members"]
+        for member in members if isinstance(members, list) else []:
+            if isinstance(member, dict):
+                _change_row(table, member, "  └ ")
+    console.print(table if items else "no changes")
+
+
+def print_history(console: Console, items: list[dict[str, Json]]) -> None:
+    table = _table("from", "to", "op", "by", "what")
+    for item in items:
+        valid, change = _map(item["valid"]), _map(item["change"])
+        table.add_row(
+            _short(valid["not_after"]), _short(valid["to"] or "open"), _short(change.get("op") or "state"),
+            _actor(change), _fields(change.get("fields")),
+        )  # fmt: skip
+    console.print(table if items else "no versions")
+
+
+def print_object(console: Console, items: list[dict[str, Json]]) -> None:
+    for item in items:
+        valid = _map(item["valid"])
+        console.print(f"[bold]{escape(_name(item['object']))}[/bold]  since {_short(valid['not_after'])}")
+        console.print_json(orjson.dumps(item["state"]).decode())
+        table = _table("predicate", "from", "to", "rule")
+        edges = item["edges"]
+        for edge in edges if isinstance(edges, list) else []:
+            told = _map(edge)
+            rule = _map(told["provenance"])["rule"]
+            table.add_row(_short(told["predicate"]), _plain(told["src"]), _plain(told["dst"]), _short(rule))
+        if table.row_count:
+            console.print(table)
+    if not items:
+        console.print("it did not exist then")
+
+
+def print_coverage(console: Console, items: list[dict[str, Json]]) -> None:
+    table = _table("group-resource", "state", "from", "to", "reason")
+    for item in items:
+        table.add_row(
+            _short(item["group_resource"]), _short(item["state"]), _short(item["from"]), _short(item["to"] or "open"),
+            _short(item["reason"] or ""),
+        )  # fmt: skip
+    console.print(table if items else "nothing was watched")
+
+
+def print_footer(console: Console, answer: dict[str, Json]) -> None:
+    """What the answer was asked at, and what it cannot know."""
+    console.print(f"[dim]at {answer['at']}, known at {answer['known_at']}, scope {escape(str(answer['scope']))}[/dim]")
+    unknown = answer["unknown"]
+    for row in (unknown if isinstance(unknown, list) else [])[:10]:
+        told = _map(row)
+        console.print(
+            f"[yellow]unknown[/yellow] {_short(told['group_resource'])}: {_short(told['state'])} since {told['from']}"
+        )
+    if answer["next"]:
+        console.print(f"more: --cursor {answer['next']}")
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _change_row(table: Table, item: dict[str, Json], indent: str) -> None:
+    when = _map(item["valid"])["not_after"]
+    table.add_row(
+        indent + _short(when), _short(item["op"]), escape(_name(item["object"])), _actor(item), _fields(item["fields"])
+    )
+
+
+def _actor(item: dict[str, Json]) -> str:
+    actor = _map(item.get("actor"))
+    return _short(actor.get("user") or actor.get("manager") or "")
+
+
+def _fields(fields: Json) -> str:
+    rows = [_map(one) for one in fields] if isinstance(fields, list) else []
+    lines = [f"{_plain(row['path'])}: {_value(row['before'])} → {_value(row['after'])}" for row in rows[:3]]
+    if len(rows) > 3:
+        lines.append(f"and {len(rows) - 3} more")
+    return "\n".join(lines)
+
+
+def _value(value: Json) -> str:
+    return "∅" if value is None else _short(value if isinstance(value, str) else orjson.dumps(value).decode())
+
+
+def _name(item: Json) -> str:
+    told = _map(item)
+    return "/".join(str(part) for part in (told["kind"], told["namespace"], told["name"]) if part)
+
+
+def _map(value: Json) -> dict[str, Json]:
+    return value if isinstance(value, dict) else {}
+
+
+def _plain(value: Json) -> str:
+    return escape(str(value))
+
+
+def _short(value: Json) -> str:
+    text = str(value)
+    return escape(text if len(text) <= _SHORT else text[: _SHORT - 1] + "…")
