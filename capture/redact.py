@@ -1,0 +1,190 @@
+"""Secrets end here: every value that is or looks like a credential becomes a keyed fingerprint. Pure.
+
+Equal values stay equal and nothing can be guessed back without the key. Places: Secret data, copies of the applied
+object in annotations, env values and arguments, ConfigMap values, webhook CA bundles, and free text. Redaction is
+copy-on-write and idempotent, so a redacted recording replays to the same log.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from hashlib import sha256
+
+from schema.canonical import Json, canonical
+
+_NAME = re.compile(
+    r"passw|passphrase|secret|token|api[-_.]?key|apikey|credential|private[-_.]?key|access[-_.]?key|\bpwd\b|_pwd|auth_?key|dsn\b",
+    re.IGNORECASE,
+)
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^\s/@:]*):([^\s/@]+)@")
+_SHAPES = re.compile(
+    r"eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"  # JSON web token
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
+    r"|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"
+    r"|\bgh[pousr]_[A-Za-z0-9]{20,}\b|\bgithub_pat_[A-Za-z0-9_]{20,}\b"
+    r"|\bglpat-[A-Za-z0-9_-]{16,}\b|\bxox[abprs]-[A-Za-z0-9-]{10,}\b|\bAIza[A-Za-z0-9_-]{30,}\b|\bsk_live_[A-Za-z0-9]{16,}\b"
+)
+_ASSIGNED = re.compile(
+    r"((?:passw(?:or)?d|passphrase|secret|token|api[-_]?key|credentials?|pwd)[A-Za-z0-9_-]*[\"']?\s*[=:]\s*[\"']?)"
+    r"([^\s\"',;&]+)",
+    re.IGNORECASE,
+)
+_HARMLESS = re.compile(
+    r"(?:[A-Za-z0-9.-]+:\d{1,5}|[+-]?\d+(?:\.\d+)?|(?:\d+(?:ns|us|ms|s|m|h|d))+|true|false|)\Z", re.IGNORECASE
+)
+_MASK = re.compile(r"hmac:[0-9a-f]{16}")
+_CONFIG_KEYS = frozenset({"data", "binaryData"})
+
+
+class Redactor:
+    """Masks with one key. `key_id` names the key without telling it."""
+
+    def __init__(self, key: bytes) -> None:
+        if len(key) < 16:
+            raise ValueError("a redaction key has at least 16 bytes")
+        self._key = key
+        self.key_id = hmac.new(key, b"key id", sha256).hexdigest()[:8]
+
+    def redact(self, obj: dict[str, Json], type: str) -> dict[str, Json]:
+        """The object without credentials; the same object where there is nothing to hide."""
+        out = dict(obj)
+        if type == "core/Secret":
+            for part in ("data", "stringData"):
+                if part in out:
+                    values = out[part]
+                    out[part] = (
+                        {name: self._fingerprint(value) for name, value in values.items()}
+                        if isinstance(values, dict)
+                        else self._fingerprint(values)
+                    )
+        elif type == "core/ConfigMap":
+            for part in _CONFIG_KEYS & out.keys():
+                values = out[part]
+                if isinstance(values, dict):
+                    out[part] = {name: self._shaped(value, name) for name, value in values.items()}
+        meta = out.get("metadata")
+        if isinstance(meta, dict) and isinstance(meta.get("annotations"), dict):
+            annotations = meta["annotations"]
+            cleaned = {name: self._annotation(value) for name, value in annotations.items()}  # type: ignore[union-attr]
+            if cleaned != annotations:
+                out["metadata"] = {**meta, "annotations": cleaned}
+        for part, value in out.items():
+            if part not in ("metadata", "status", "apiVersion", "kind") and not (
+                part in _CONFIG_KEYS and type in ("core/Secret", "core/ConfigMap")
+            ):
+                out[part] = self._walk(value, part)
+            elif part == "status":
+                out[part] = self._walk(value, part)
+        return obj if out == obj else out
+
+    def redact_text(self, text: str) -> str:
+        """Free text without what has the shape of a credential."""
+        text = _URL.sub(lambda found: f"{found[1]}:{self._token(found[2])}@", text)
+        text = _SHAPES.sub(lambda found: self._token(found[0]), text)
+        return _ASSIGNED.sub(
+            lambda found: found[0] if _HARMLESS.match(found[2]) else found[1] + self._token(found[2]), text
+        )
+
+    def _walk(self, node: Json, field: str) -> Json:
+        if isinstance(node, dict):
+            if field == "env" or ("name" in node and "value" in node and isinstance(node["value"], str)):
+                node = self._named_value(node)
+            out: dict[str, Json] = {}
+            moved = False
+            for name, value in node.items():
+                if isinstance(value, dict | list):
+                    fresh = self._walk(value, name)
+                elif isinstance(value, str):
+                    fresh = self._leaf(value, name)
+                else:
+                    fresh = value
+                moved = moved or fresh is not value
+                out[name] = fresh
+            return out if moved else node
+        if isinstance(node, list):
+            if field in ("args", "command"):
+                return self._arguments(node)
+            items = [self._walk(item, field) if not isinstance(item, str) else self._leaf(item, field) for item in node]
+            return node if all(a is b for a, b in zip(items, node, strict=True)) else items
+        return node
+
+    def _named_value(self, node: dict[str, Json]) -> dict[str, Json]:
+        name, value = node.get("name"), node.get("value")
+        if isinstance(name, str) and isinstance(value, str):
+            fresh = self._shaped(value, name)
+            if fresh != value:
+                return {**node, "value": fresh}
+        return node
+
+    def _leaf(self, value: str, name: str) -> Json:
+        if name == "caBundle":
+            return self._fingerprint(value)
+        if len(value) < 12 and "://" not in value and "=" not in value:
+            return value
+        fresh = self.redact_text(value)
+        return value if fresh == value else fresh
+
+    def _arguments(self, items: list[Json]) -> list[Json]:
+        out: list[Json] = []
+        secret_next = False
+        for item in items:
+            if not isinstance(item, str):
+                out.append(item)
+                secret_next = False
+            elif secret_next and not item.startswith("-") and not _HARMLESS.match(item):
+                out.append(self._token(item))
+                secret_next = False
+            else:
+                flag, mark, value = item.partition("=")
+                if mark and _NAME.search(flag) and not _HARMLESS.match(value):
+                    out.append(f"{flag}={self._token(value)}")
+                else:
+                    out.append(self.redact_text(item))
+                secret_next = not mark and item.startswith("-") and _NAME.search(item) is not None
+        return items if out == items else out
+
+    def _shaped(self, value: Json, name: str) -> Json:
+        """A value under a name: hidden whole where the name says so, else only what has the shape of a credential."""
+        if not isinstance(value, str):
+            return value if _is_mask(value) else self._fingerprint(value)
+        fresh = self.redact_text(value)
+        if fresh != value or _MASK.search(value):
+            return fresh
+        if _NAME.search(name) and not _HARMLESS.match(value) and "\n" not in value and not value.startswith("$("):
+            return self._fingerprint(value)
+        return value
+
+    def _annotation(self, value: Json) -> Json:
+        if not isinstance(value, str):
+            return value
+        if value.startswith("{") and '"kind"' in value and '"apiVersion"' in value:
+            return self._token(value)
+        return self.redact_text(value)
+
+    def fingerprint(self, text: str) -> str:
+        """A keyed fingerprint of a whole text, in one word."""
+        return self._token(text)
+
+    def _token(self, text: str) -> str:
+        return text if _MASK.fullmatch(text) else "hmac:" + self._mac(text.encode("utf-8", "surrogatepass"))
+
+    def _mac(self, body: bytes) -> str:
+        return hmac.new(self._key, body, sha256).hexdigest()[:16]
+
+    def _fingerprint(self, value: Json) -> Json:
+        if _is_mask(value):
+            return value
+        body = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else canonical(value)
+        return {"redacted": f"hmac:{self._mac(body)}", "length": _class(len(body))}
+
+
+def _is_mask(value: Json) -> bool:
+    return (
+        isinstance(value, dict) and value.keys() == {"redacted", "length"} and bool(_MASK.match(str(value["redacted"])))
+    )
+
+
+def _class(length: int) -> str:
+    """A length told roughly: the next power of two, at least 16."""
+    return f"<={max(16, 1 << max(0, length - 1).bit_length())}"
