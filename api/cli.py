@@ -17,7 +17,7 @@ import uvicorn
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from api import home, questions, text
+from api import home, questions, replaying, text
 from api.answer import Answer
 from api.rest import build
 from api.settings import Settings
@@ -51,6 +51,35 @@ def root(
 ) -> None:
     settings = Settings()
     context.obj = settings if home is None else Settings(home=home)
+
+
+@app.command(epilog="Example: `hindgraph --home ./past replay monday.jsonl.gz`")
+def replay(
+    context: typer.Context,
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Recordings, oldest first.")],
+    scope: Annotated[str | None, typer.Option(help="Name of the scope, in place of the recording's own.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Read recordings into the log and project them. A file that was replayed before adds nothing."""
+    with _progress("replaying") as step:
+        told, stats = replaying.replay(context.obj, files, scope, step)
+    if as_json:
+        _json(
+            {
+                "files": [{"file": one.file, "known": one.known, "added": one.added, "bad": one.bad} for one in told],
+                "applied": stats.applied,
+                "dead": stats.dead,
+                "duplicates": stats.duplicates,
+                "position": stats.position,
+            }
+        )
+        return
+    console = Console()
+    for one in told:
+        console.print(
+            f"{one.file}: {one.added} records added, {one.known} were there, {one.bad} bad lines", markup=False
+        )
+    console.print(f"projected: {stats.applied} applied, {stats.duplicates} duplicates, {stats.dead} dead letters")
 
 
 @app.command(epilog="Example: `hindgraph show Deployment/shop/cart --at 2026-03-01T03:00:00Z`")
@@ -97,6 +126,22 @@ def changes(
             rewind, moment, since=start, where=where, noise=noise, limit=limit, cursor=cursor
         )  # fmt: skip
         _tell(answer, text.print_changes, as_json)
+
+
+@app.command(epilog="Example: `hindgraph diff -- -1h now`")
+def diff(
+    context: typer.Context, before: Annotated[str, typer.Argument(help="The earlier instant.")],
+    after: Annotated[str | None, typer.Argument(help="The later one; default: the end of coverage.")] = None,
+    known_at: KnownAt = None, scope: Scope = None, namespace: Namespace = None, kind: Kind = None, only: Only = None,
+    as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """How two instants differ: objects added, removed, and fields changed."""
+    with home.past(context.obj) as rewind:
+        key = None if only is None else rewind.find(only, namespace)
+        moment = questions.settle(rewind, _scope(key, scope), after, known_at)
+        start = questions.settle(rewind, moment.scope, before, known_at).at
+        answer = questions.difference(rewind, moment, start, questions.Filter(namespace, kind, key))
+        _tell(answer, text.print_difference, as_json)
 
 
 @app.command(epilog="Example: `hindgraph coverage`")

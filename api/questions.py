@@ -13,14 +13,15 @@ from dataclasses import astuple, dataclass
 
 import orjson
 
-from api.answer import Answer, change_item, covered_item, edge_item, version_item
+from api.answer import Answer, change_item, covered_item, edge_item, object_item, version_item
 from api.cascade import WINDOW, Group, fold
+from capture.diff import diff as compare
 from schema import instants
 from schema.canonical import Json, hash128
 from schema.errors import BadCursor, InTheFuture, UnknownScope
 from schema.identity import Key, type_of
 from schema.instants import MAX
-from store.rewind import Covered, Recorded, Rewind
+from store.rewind import Covered, Recorded, Rewind, Version
 
 _CHUNK = 1000
 
@@ -139,6 +140,30 @@ def changes(
     return _answer(rewind, moment, since, items, following)
 
 
+def difference(rewind: Rewind, moment: Moment, before: int, where: Filter | None = None) -> Answer:
+    """How the scope at the moment differs from the scope at `before`: objects added, removed, and fields changed."""
+    wanted = where or Filter()
+    old = _objects(rewind, moment.scope, before, moment.known_at, wanted)
+    new = _objects(rewind, moment.scope, moment.at, moment.known_at, wanted)
+    items: list[dict[str, Json]] = []
+    for key in sorted({*old, *new}, key=str):
+        was, now = old.get(key), new.get(key)
+        if was is not None and now is not None:
+            if was.seq == now.seq and was.uid == now.uid:
+                continue
+            told = compare(rewind.state(was), rewind.state(now), key.type)
+            rows = [
+                {"path": one.path, "effect": one.effect, "before": one.before, "after": one.after}
+                for one in told.fields
+            ]
+            if rows:
+                effect = "changed" if was.uid == now.uid else "replaced"
+                items.append({"object": _named(now), "effect": effect, "fields": [*rows]})
+        elif (found := now or was) is not None:
+            items.append({"object": _named(found), "effect": "added" if now else "removed", "fields": []})
+    return _answer(rewind, moment, before, items)
+
+
 def coverage(rewind: Rewind, moment: Moment) -> Answer:
     """How every group-resource was watched, over time, up to the moment."""
     rows = rewind.coverage(moment.scope, moment.known_at)
@@ -202,6 +227,22 @@ def _fits(one: Recorded, wanted: Filter) -> bool:
     return wanted.actor is None or any(
         wanted.actor.lower() in name.lower() for name in (actor.manager, actor.user) if name
     )
+
+
+def _objects(rewind: Rewind, scope: str, at: int, known_at: int, wanted: Filter) -> dict[Key, Version]:
+    if wanted.object is not None:
+        one = rewind.as_of(wanted.object, at, known_at)
+        return {} if one is None else {one.key: one}
+    return {
+        one.key: one
+        for one in rewind.objects(scope, at, known_at)
+        if (wanted.namespace is None or one.key.namespace == wanted.namespace)
+        and (wanted.kind is None or one.kind.lower() == wanted.kind.lower())
+    }
+
+
+def _named(version: Version) -> dict[str, Json]:
+    return object_item(version.key, version.kind, version.class_, version.uid)
 
 
 def _answer(

@@ -83,6 +83,19 @@ def build(settings: Settings) -> FastAPI:
             moment = questions.settle(rewind, f"{found.source}/{found.scope}", at, known_at)
             return _answer(questions.show(rewind, moment, found))
 
+    @app.get("/v1/diff", responses=_PROBLEM)
+    def diff(
+        before: str, at: At = None, known_at: KnownAt = None, scope: Scope = None, namespace: Text = None,
+        kind: Text = None,
+    ) -> Response:  # fmt: skip
+        """How the instants `before` and `at` differ."""
+        with home.past(settings) as rewind:
+            moment = questions.settle(rewind, scope, at, known_at)
+            start = questions.settle(rewind, moment.scope, before, known_at).at
+            return _answer(
+                questions.difference(rewind, moment, start, questions.Filter(namespace, kind, None))
+            )  # fmt: skip
+
     @app.get("/v1/coverage", responses=_PROBLEM)
     def coverage(at: At = None, known_at: KnownAt = None, scope: Scope = None) -> Response:
         """From when to when each group-resource was really watched."""

@@ -51,6 +51,13 @@ def print_object(console: Console, items: list[dict[str, Json]]) -> None:
         console.print("it did not exist then")
 
 
+def print_difference(console: Console, items: list[dict[str, Json]]) -> None:
+    table = _table("object", "effect", "what")
+    for item in items:
+        table.add_row(escape(_name(item["object"])), _short(item["effect"]), _fields(item["fields"]))
+    console.print(table if items else "no difference")
+
+
 def print_coverage(console: Console, items: list[dict[str, Json]]) -> None:
     table = _table("group-resource", "state", "from", "to", "reason")
     for item in items:
