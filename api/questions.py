@@ -141,7 +141,10 @@ def changes(
 
 
 def difference(rewind: Rewind, moment: Moment, before: int, where: Filter | None = None) -> Answer:
-    """How the scope at the moment differs from the scope at `before`: objects added, removed, and fields changed."""
+    """How the scope at the moment differs from the scope at `before`: objects added, removed, and fields changed.
+
+    An object that was merely first seen since, so that it may have been there all along, is `first_seen`, not `added`.
+    """
     wanted = where or Filter()
     old = _objects(rewind, moment.scope, before, moment.known_at, wanted)
     new = _objects(rewind, moment.scope, moment.at, moment.known_at, wanted)
@@ -160,7 +163,8 @@ def difference(rewind: Rewind, moment: Moment, before: int, where: Filter | None
                 effect = "changed" if was.uid == now.uid else "replaced"
                 items.append({"object": _named(now), "effect": effect, "fields": [*rows]})
         elif (found := now or was) is not None:
-            items.append({"object": _named(found), "effect": "added" if now else "removed", "fields": []})
+            effect = "removed" if now is None else _came(rewind, now, before, moment.known_at)
+            items.append({"object": _named(found), "effect": effect, "fields": []})
     return _answer(rewind, moment, before, items)
 
 
@@ -241,6 +245,12 @@ def _objects(rewind: Rewind, scope: str, at: int, known_at: int, wanted: Filter)
     }
 
 
+def _came(rewind: Rewind, version: Version, before: int, known_at: int) -> str:
+    first = next(one for one in rewind.versions(version.key, known_at) if one.vf > before)
+    told = None if first.change_id is None else rewind.change(first.change_id, known_at)
+    return "added" if told is not None and told.change.op == "create" else "first_seen"
+
+
 def _named(version: Version) -> dict[str, Json]:
     return object_item(version.key, version.kind, version.class_, version.uid)
 
@@ -255,6 +265,16 @@ def _answer(
         for row in rows
         if row.state != "watching" and row.vf < moment.at and row.vt > min(since, moment.at - 1)
     ]
+    begins: dict[str, int] = {}
+    for row in rows:
+        begins[row.group_resource] = min(row.vf, begins.get(row.group_resource, MAX))
+    if since > -MAX:
+        unknown.extend(
+            {"group_resource": name, "namespaces": None, "state": "unwatched", "from": None, "to": instants.show(first),
+             "reason": "not recorded before"}
+            for name, first in sorted(begins.items())
+            if first > since
+        )  # fmt: skip
     return Answer(moment.at, moment.known_at, moment.scope, here, unknown, items, following)
 
 

@@ -54,6 +54,12 @@ def test_every_update_is_the_difference_around_it(home) -> None:
         assert [one["path"] for one in told[0]["fields"]] == [one["path"] for one in item["fields"]]
 
 
+def test_what_was_there_before_the_recording_is_not_called_added(home) -> None:
+    told = run(home, "diff", "2000-01-01T00:00:00Z")
+    assert {item["effect"] for item in told["items"]} == {"added", "first_seen"}
+    assert {row["state"] for row in told["unknown"]} == {"unwatched"}
+
+
 def test_a_file_that_is_no_recording_leaves_the_past_alone(home, tmp_path) -> None:
     before = run(home, "coverage")
     other = tmp_path / "notes.txt"
