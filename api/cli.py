@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -114,6 +115,7 @@ def changes(
     actor: Annotated[str | None, typer.Option(help="Only by this manager or user (a part of the name).")] = None,
     noise: Annotated[bool, typer.Option(help="Also changes that say nothing, such as heartbeats.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many.")] = 50,
+    members: Annotated[bool, typer.Option(help="A row for each consequence (JSON always has them).")] = False,
     cursor: Annotated[str | None, typer.Option(help="Go on where a page ended.")] = None, as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """What changed before an instant, newest first; what controllers made of it stands under it."""
@@ -125,7 +127,7 @@ def changes(
         answer = questions.changes(
             rewind, moment, since=start, where=where, noise=noise, limit=limit, cursor=cursor
         )  # fmt: skip
-        _tell(answer, text.print_changes, as_json)
+        _tell(answer, partial(text.print_changes, expand=members), as_json)
 
 
 @app.command(epilog="Example: `hindgraph diff -- -1h now`")

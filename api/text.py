@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import orjson
 from rich.console import Console
 from rich.markup import escape
@@ -12,14 +14,19 @@ from schema.canonical import Json
 _SHORT = 60
 
 
-def print_changes(console: Console, items: list[dict[str, Json]]) -> None:
+def print_changes(console: Console, items: list[dict[str, Json]], expand: bool = False) -> None:
+    """One row a change; its consequences are counted by kind, or `expand`ed to a row each."""
     table = _table("when", "op", "object", "by", "what")
     for item in items:
         _change_row(table, item, "")
         members = item["members"]
-        for member in members if isinstance(members, list) else []:
-            if isinstance(member, dict):
+        followed = [one for one in members if isinstance(one, dict)] if isinstance(members, list) else []
+        if expand:
+            for member in followed:
                 _change_row(table, member, "  └ ")
+        elif followed:
+            kinds = Counter(str(_map(one["object"])["kind"]) for one in followed)
+            table.add_row("  └", "", escape("then " + ", ".join(f"{kind} ×{n}" for kind, n in kinds.items())))
     console.print(table if items else "no changes")
 
 
@@ -72,8 +79,10 @@ def print_footer(console: Console, answer: dict[str, Json]) -> None:
     """What the answer was asked at, and what it cannot know."""
     console.print(f"[dim]at {answer['at']}, known at {answer['known_at']}, scope {escape(str(answer['scope']))}[/dim]")
     unknown = answer["unknown"]
-    for row in (unknown if isinstance(unknown, list) else [])[:10]:
-        told = _map(row)
+    rows = [_map(row) for row in unknown] if isinstance(unknown, list) else []
+    if before := [str(row["to"]) for row in rows if row["state"] == "unwatched"]:
+        console.print(f"[yellow]unknown[/yellow] before {max(before)}: {len(before)} group-resources, not watched yet")
+    for told in [row for row in rows if row["state"] != "unwatched"][:10]:
         console.print(
             f"[yellow]unknown[/yellow] {_short(told['group_resource'])}: {_short(told['state'])} since {told['from']}"
         )

@@ -69,13 +69,11 @@ class Redactor:
             cleaned = {name: self._annotation(value) for name, value in annotations.items()}  # type: ignore[union-attr]
             if cleaned != annotations:
                 out["metadata"] = {**meta, "annotations": cleaned}
-        for part, value in out.items():
-            if part not in ("metadata", "status", "apiVersion", "kind") and not (
-                part in _CONFIG_KEYS and type in ("core/Secret", "core/ConfigMap")
-            ):
-                out[part] = self._walk(value, part)
-            elif part == "status":
-                out[part] = self._walk(value, part)
+        walked = out.keys() - {"metadata", "apiVersion", "kind"}
+        if type in ("core/Secret", "core/ConfigMap"):
+            walked -= {*_CONFIG_KEYS, "stringData"}
+        for part in walked:
+            out[part] = self._walk(out[part], part)
         return obj if out == obj else out
 
     def redact_text(self, text: str) -> str:

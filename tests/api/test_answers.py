@@ -230,6 +230,15 @@ def test_text_is_plain_where_there_is_no_terminal(settings, command) -> None:
     assert re.search(r"at 2026-03-01T03:02:00Z, known at", result.stdout)
 
 
+def test_consequences_are_counted_or_told(settings) -> None:
+    def told(*more: str) -> str:
+        run = CliRunner().invoke(app, ["--home", str(settings.home), "changes", *more], env={"COLUMNS": "200"})
+        return run.stdout
+
+    assert "then ReplicaSet ×1, Pod ×1" in told()
+    assert "ReplicaSet/shop/cart-1" in told("--members")
+
+
 def test_the_redaction_key_is_made_once_and_is_private(tmp_path) -> None:
     settings = Settings(home=tmp_path / "new")
     key = settings.redaction_key()

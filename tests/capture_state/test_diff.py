@@ -1,0 +1,117 @@
+"""The differ: the patch is exact, the paths are keyed, what is only spelled otherwise is no field."""
+
+from __future__ import annotations
+
+import tomllib
+from importlib.resources import files
+
+import jsonpatch
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capture.diff import _fits, _noise_paths, diff
+from capture.kubernetes.replay import Replay
+from capture.redact import Redactor
+from schema.canonical import digest
+from schema.patch import apply
+from schema.records import Change
+from tests.reflector.test_recordings import RECORDINGS
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text("ab/~", max_size=2), inner, max_size=4),
+    max_leaves=12,
+)
+OBJECT = st.dictionaries(st.sampled_from(["spec", "data", "metadata"]), JSON)
+
+
+def deployment(**container: object) -> dict:
+    return {"spec": {"template": {"spec": {"containers": [{"name": "cart", **container}]}}}}
+
+
+def told(old: dict, new: dict, type_: str = "apps/Deployment") -> list[tuple[str, str, object, object]]:
+    return [(field.path, field.effect, field.before, field.after) for field in diff(old, new, type_).fields]
+
+
+@given(OBJECT, OBJECT)
+def test_the_patch_gives_exactly_the_new_state(old: dict, new: dict) -> None:
+    patch = diff(old, new, "apps/Deployment").patch
+    assert digest(apply(old, patch)) == digest(new)
+    assert digest(jsonpatch.apply_patch(old, patch)) == digest(new)
+
+
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.name.partition(".")[0])
+def test_every_recorded_state_is_rebuilt_by_patches(path) -> None:
+    states: dict = {}
+    for record, _ in Replay(path, Redactor(b"k" * 32)):
+        if not isinstance(record, Change):
+            continue
+        key = record.object.key
+        if record.op == "delete":
+            states.pop(key)
+            continue
+        states[key] = apply(states.get(key) if record.op == "update" else None, record.patch)
+        assert digest(states[key]) == record.digest
+
+
+def test_a_shadowed_variable_shows_the_value_that_counts() -> None:
+    one = {"name": "CACHE", "value": "a:1"}
+    two = {"name": "CACHE", "value": "b:2"}
+    path = 'spec.template.spec.containers[k:{"name":"cart"}].env[k:{"name":"CACHE"}]'
+    fields = told(deployment(env=[one]), deployment(env=[one, two]))
+    assert (f"{path}.value", "shadowed", "a:1", "b:2") in fields
+    assert (f"{path}#2", "added", None, two) in fields
+    assert diff(deployment(env=[one]), deployment(env=[one, two]), "apps/Deployment").duplicate_keys
+    assert (f"{path}.value", "unshadowed", "b:2", "a:1") in told(deployment(env=[one, two]), deployment(env=[one]))
+
+
+def test_service_ports_are_keyed_by_port_and_protocol() -> None:
+    old = {"spec": {"ports": [{"port": 8443, "targetPort": "https"}]}}
+    new = {"spec": {"ports": [{"port": 8443, "targetPort": 8444}]}}
+    path = 'spec.ports[k:{"port":8443,"protocol":"TCP"}].targetPort'
+    assert told(old, new, "core/Service") == [(path, "changed", "https", 8444)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (deployment(resources={"limits": {"cpu": "1000m"}}), deployment(resources={"limits": {"cpu": "1"}})),
+        (deployment(resources={"limits": {"memory": "3072Mi"}}), deployment(resources={"limits": {"memory": "3Gi"}})),
+        ({"spec": {"a": None}}, {"spec": {}}),
+        ({"spec": {"at": "2026-01-01T00:00:00Z"}}, {"spec": {"at": "2026-01-01T00:00:00.000Z"}}),
+        ({"apiVersion": "apps/v1beta1"}, {"apiVersion": "apps/v1"}),
+    ],
+)
+def test_another_spelling_has_a_patch_no_fields_and_is_noise(old: dict, new: dict) -> None:
+    result = diff(old, new, "apps/Deployment")
+    assert result.patch
+    assert not result.fields
+    assert result.noise
+
+
+def test_an_empty_pod_selector_is_not_an_absent_one() -> None:
+    assert told({"spec": {}}, {"spec": {"podSelector": {}}}) == [("spec.podSelector", "added", None, {})]
+
+
+def test_a_port_number_is_not_its_spelling() -> None:
+    assert told({"spec": {"port": 80}}, {"spec": {"port": "80"}}) == [("spec.port", "changed", 80, "80")]
+
+
+def test_reordering_is_told_where_order_has_meaning() -> None:
+    a, b = {"name": "A", "value": "1"}, {"name": "B", "value": "2"}
+    assert [effect for _, effect, _, _ in told(deployment(env=[a, b]), deployment(env=[b, a]))] == ["reordered"]
+    one, two = {"type": "Ready", "status": "True"}, {"type": "Synced", "status": "True"}
+    assert told({"status": {"conditions": [one, two]}}, {"status": {"conditions": [two, one]}}) == []
+
+
+@pytest.mark.parametrize("entry", tomllib.loads(files("schema").joinpath("tables/noise.toml").read_text())["noise"])
+def test_each_noise_entry_fits_its_example_and_not_its_counter_example(entry: dict) -> None:
+    def names(path: str) -> tuple[str, ...]:
+        head, mark, rest = path.partition("annotations.")
+        return (*head.strip(".").split("."), "annotations", rest) if mark else tuple(path.split("."))
+
+    for type_ in entry["types"]:
+        patterns = _noise_paths("apps/Deployment" if type_ == "*" else type_)
+        assert any(_fits(names(entry["applies"]), one) for one in patterns)
+        assert not any(_fits(names(entry["not"]), one) for one in patterns)
