@@ -6,10 +6,12 @@ Exit codes: 0 answered; 1 `verify` found a difference; 2 bad input; 3 the record
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Annotated
 
 import orjson
@@ -18,6 +20,7 @@ import uvicorn
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from api import demo as story
 from api import home, questions, replaying, text
 from api.answer import Answer
 from api.rest import build
@@ -75,7 +78,7 @@ def replay(
             }
         )
         return
-    console = Console()
+    console = _console()
     for one in told:
         console.print(
             f"{one.file}: {one.added} records added, {one.known} were there, {one.bad} bad lines", markup=False
@@ -172,7 +175,7 @@ def verify(context: typer.Context, as_json: AsJson = False) -> None:
             }
         )
     else:
-        Console().print(f"{'ok' if verdict.ok else 'DIFFERENT'}: {verdict.records} records, {verdict.ledger_digest}")
+        _console().print(f"{'ok' if verdict.ok else 'DIFFERENT'}: {verdict.records} records, {verdict.ledger_digest}")
     if not verdict.ok:
         raise typer.Exit(1)
 
@@ -187,6 +190,12 @@ def serve(
     with home.past(context.obj):
         pass  # a home without a past is told now, not at the first request
     uvicorn.run(build(context.obj), host=host, port=port)
+
+
+@app.command(epilog="Example: `hindgraph demo`")
+def demo() -> None:
+    """Replay a small recorded story into a temporary folder and tell it; no cluster needed."""
+    story.tell(_console(), Settings(home=Path(mkdtemp(prefix="hindgraph-demo-"))))
 
 
 def main() -> None:
@@ -207,9 +216,15 @@ def _tell(answer: Answer, show: Callable[[Console, list[dict[str, Json]]], None]
     if as_json:
         _json(told)
         return
-    console = Console()
+    console = _console()
     show(console, answer.items)
     text.print_footer(console, told)
+
+
+def _console() -> Console:
+    """Standard output; wide where it is a file or a pipe, as nobody can widen that."""
+    console = Console()
+    return console if console.is_terminal or "COLUMNS" in os.environ else Console(width=180)
 
 
 def _json(value: dict[str, Json]) -> None:
