@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install test test-full lint lock bench
+.PHONY: install demo test test-full lint lock bench
 install: .venv/.installed
 
 .venv/.installed: requirements.lock pyproject.toml
@@ -10,6 +10,9 @@ install: .venv/.installed
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -e .
 	touch $@
+
+demo: install
+	$(BIN)/hindgraph demo
 
 test: install
 	$(BIN)/python -m pytest -n 2
