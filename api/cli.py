@@ -16,14 +16,12 @@ from typing import Annotated
 
 import orjson
 import typer
-import uvicorn
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from api import demo as story
 from api import home, questions, replaying, text
 from api.answer import Answer
-from api.rest import build
 from api.settings import Settings
 from schema import instants
 from schema.canonical import Json
@@ -187,6 +185,11 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65535)] = 8080,
 ) -> None:
     """Answer the same questions over HTTP; the OpenAPI page is at /docs."""
+    # Only this command needs a web framework, whose import would double the time of every other.
+    import uvicorn  # noqa: PLC0415
+
+    from api.rest import build  # noqa: PLC0415
+
     with home.past(context.obj):
         pass  # a home without a past is told now, not at the first request
     uvicorn.run(build(context.obj), host=host, port=port)
