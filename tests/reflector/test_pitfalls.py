@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from capture.redact import Redactor
 
 from capture.kubernetes.recording import Line, Resource
 from capture.kubernetes.reflector import Reflector
+from capture.redact import Redactor
 from schema import instants
 from schema.records import Change, Coverage, Evidence, Record
 

@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 
 import pytest
-from capture.redact import Redactor
 
 from capture.kubernetes.replay import capture_file
+from capture.redact import Redactor
 from schema import instants
 from schema.canonical import digest
 from schema.patch import apply
