@@ -163,8 +163,9 @@ class SqliteLedger:
         sets, values = ("vt = ?, vts = ?, vlo = ?", (op.vt, op.vts, op.vlo))
         if op.table != "version":
             sets, values = ("vt = ?, vts = ?", (op.vt, op.vts))  # type: ignore[assignment]
-        where = f"{_FACT[op.table]} = ? AND st = ? AND vt = ?"
-        self._one(f"UPDATE {op.table} SET {sets} WHERE {where}", (*values, op.fact, MAX, MAX))
+        # The open end stands as a literal: with a parameter SQLite would not use the index of open rows.
+        where = f"{_FACT[op.table]} = ? AND st = {MAX} AND vt = {MAX}"
+        self._one(f"UPDATE {op.table} SET {sets} WHERE {where}", (*values, op.fact))
 
     def _one(self, sql: str, values: tuple[int | str, ...]) -> None:
         count = self.connection.execute(sql, values).rowcount
@@ -251,8 +252,8 @@ class SqliteLedger:
         source, _, name = scope.partition("/")
         rows = self.connection.execute(
             "SELECT DISTINCT v.oid FROM version v JOIN object o ON o.oid = v.oid "
-            "WHERE v.st = ?1 AND v.vt = ?1 AND o.source = ?2 AND o.scope = ?3",
-            (MAX, source, name),
+            f"WHERE v.st = {MAX} AND v.vt = {MAX} AND o.source = ? AND o.scope = ?",
+            (source, name),
         )
         return [row[0] for row in rows]
 

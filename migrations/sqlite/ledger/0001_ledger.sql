@@ -23,7 +23,8 @@ CREATE TABLE version (
     n INTEGER NOT NULL, uid TEXT,
     PRIMARY KEY (oid, vf, seq, sf)
 ) WITHOUT ROWID;
-CREATE INDEX version_live ON version (oid, vf, seq) WHERE st = 9223372036854775807;
+-- The one open row of a fact, whatever the depth of its history.
+CREATE INDEX version_open ON version (oid) WHERE st = 9223372036854775807 AND vt = 9223372036854775807;
 
 -- Content apart from intervals: state n of an object, whole (anchor = n) or as a patch against n - 1.
 CREATE TABLE content (
@@ -49,6 +50,7 @@ CREATE TABLE edge (
     predicate TEXT NOT NULL, src INTEGER NOT NULL, dst INTEGER NOT NULL, body TEXT NOT NULL,
     PRIMARY KEY (eid, vf, seq, sf)
 ) WITHOUT ROWID;
+CREATE INDEX edge_open ON edge (eid) WHERE st = 9223372036854775807 AND vt = 9223372036854775807;
 CREATE INDEX edge_src ON edge (src, vf);
 CREATE INDEX edge_dst ON edge (dst, vf);
 
