@@ -37,6 +37,8 @@ _SUFFIX = {"": Fraction(1), "n": Fraction(1, 10**9), "u": Fraction(1, 10**6), "m
     for power, unit in enumerate(units, 1)
 }
 _QUANTITY = re.compile(r"([+-]?\d+(?:\.\d*)?|[+-]?\.\d+)(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?\d{1,2}))?\Z")
+_ORDERED = frozenset({"clusterIPs", "ipFamilies", "envFrom", "sources"})
+"""Keyless lists whose order has meaning: the primary family, the later source that wins."""
 _BARE = re.compile(r"[^.\[\]/\"#]+\Z")
 
 
@@ -102,7 +104,8 @@ class _Walk:
         self.duplicates = False
 
     def compare(self, old: Json, new: Json, place: _Place) -> None:
-        if old is new or (old == new and type(old) is type(new)):
+        # Python holds 1 and true for equal; JSON does not.
+        if old is new or (old == new and canonical(old) == canonical(new)):
             return
         if isinstance(old, dict) and isinstance(new, dict) and not (_is_mask(old) or _is_mask(new)):
             for name in sorted(old.keys() | new.keys()):
@@ -162,7 +165,7 @@ class _Walk:
                 self._appear(before[label], place.item(label, old_at[label], "*"), "removed")
             elif label not in before:
                 self._appear(after[label], place.item(label, new_at[label], "*"), "added")
-            else:
+            elif _count(label, before) == _count(label, after) or label not in shadowed:
                 self.compare(before[label], after[label], place.item(label, new_at[label], "*"))
         for label in sorted(shadowed):
             self._effective(label, before, after, new_at, place)
@@ -196,10 +199,12 @@ class _Walk:
         right = Counter(canonical(item) for item in new)
         for body in sorted((left - right).elements()):
             item = orjson.loads(body)
-            self._say(place.item(_content(item), 0, "*"), "removed", item, None)
+            self._say(place.item(_content(item), old.index(item), "*"), "removed", item, None)
         for body in sorted((right - left).elements()):
             item = orjson.loads(body)
-            self._say(place.item(_content(item), 0, "*"), "added", None, item)
+            self._say(place.item(_content(item), new.index(item), "*"), "added", None, item)
+        if left == right and place.names[-1:] and place.names[-1] in _ORDERED:
+            self._say(place, "reordered", list(old), list(new))
 
     def _rule(self, place: _Place) -> _ListRule | None:
         declared = self._declared.get(".".join(place.names))

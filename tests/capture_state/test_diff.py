@@ -105,6 +105,21 @@ def test_reordering_is_told_where_order_has_meaning() -> None:
     assert told({"status": {"conditions": [one, two]}}, {"status": {"conditions": [two, one]}}) == []
 
 
+def test_the_order_of_address_families_is_told() -> None:
+    old, new = ({"spec": {"ipFamilies": families}} for families in (["IPv4", "IPv6"], ["IPv6", "IPv4"]))
+    assert told(old, new, "core/Service") == [("spec.ipFamilies", "reordered", ["IPv4", "IPv6"], ["IPv6", "IPv4"])]
+
+
+def test_true_is_not_one() -> None:
+    assert told({"spec": {"a": {"b": 1}}}, {"spec": {"a": {"b": True}}}) == [("spec.a.b", "changed", 1, True)]
+
+
+def test_a_survivor_of_two_is_compared_with_the_one_that_counted() -> None:
+    one, two = {"name": "A", "value": "a"}, {"name": "A", "value": "b"}
+    effects = [effect for _, effect, _, _ in told(deployment(env=[one, two]), deployment(env=[two]))]
+    assert effects == ["removed", "removed", "removed"]
+
+
 @pytest.mark.parametrize("entry", tomllib.loads(files("schema").joinpath("tables/noise.toml").read_text())["noise"])
 def test_each_noise_entry_fits_its_example_and_not_its_counter_example(entry: dict) -> None:
     def names(path: str) -> tuple[str, ...]:
