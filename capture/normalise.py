@@ -102,5 +102,7 @@ def _folded(secret: dict[str, Json]) -> dict[str, Json]:
     data = secret.get("data")
     folded = dict(data) if isinstance(data, dict) else {}
     for name, value in plain.items():
-        folded[name] = base64.b64encode(value.encode()).decode() if isinstance(value, str) else value
+        folded[name] = (
+            base64.b64encode(value.encode("utf-8", "surrogatepass")).decode() if isinstance(value, str) else value
+        )
     return {key: value for key, value in secret.items() if key != "stringData"} | {"data": folded}

@@ -147,16 +147,21 @@ class Redactor:
         if not isinstance(value, str):
             return value if _is_mask(value) else self._fingerprint(value)
         fresh = self.redact_text(value)
-        if fresh != value or _MASK.search(value):
+        if fresh != value or _MASK.fullmatch(value):
             return fresh
-        if _NAME.search(name) and not _HARMLESS.match(value) and "\n" not in value and not value.startswith("$("):
+        if (
+            _NAME.search(name)
+            and not _HARMLESS.match(value)
+            and "\n" not in value.strip()
+            and not value.startswith("$(")
+        ):
             return self._fingerprint(value)
         return value
 
     def _annotation(self, value: Json) -> Json:
         if not isinstance(value, str):
             return value
-        if value.startswith("{") and '"kind"' in value and '"apiVersion"' in value:
+        if value.lstrip()[:1] in ("{", "[") and '"kind"' in value and '"apiVersion"' in value:
             return self._token(value)
         return self.redact_text(value)
 

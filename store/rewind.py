@@ -187,7 +187,7 @@ class Rewind:
         vf, vt, vts, lo, vlo, sf, n, uid, seq = row
         if known_at < vts:
             vt, vlo = MAX, MAX
-        told = self._run("SELECT id FROM change WHERE oid = ? AND n = ? AND op != 'state' LIMIT 1", (oid, n)).fetchone()
+        told = self._run("SELECT id FROM change WHERE seq = ? AND op != 'state' LIMIT 1", (seq,)).fetchone()
         kind, class_ = self._run("SELECT kind, class FROM object WHERE oid = ?", (oid,)).fetchone()
         return Version(key, kind, class_, uid, vf, vt, lo, vlo, sf, n, told[0].hex() if told else None, seq)
 
