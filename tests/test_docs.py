@@ -1,4 +1,4 @@
-"""What is not documented does not exist: every field of every record and every predicate is named in its page."""
+"""What is not documented does not exist: each field of a record, predicate and error is named in its page."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import get_args
 
 import pytest
 
+from schema.errors import HindgraphError
 from schema.records import Record
 
 ROOT = Path(__file__).parent.parent
@@ -29,3 +30,14 @@ def test_every_predicate_is_in_the_table_of_the_graph_page() -> None:
     table = tomllib.loads((ROOT / "schema/tables/predicates.toml").read_text())
     documented = set(re.findall(r"^\| `([A-Z_]+)` \|", page, re.MULTILINE))
     assert documented == {entry["id"] for entry in table["predicate"]}
+
+
+def _tree(error: type[HindgraphError]) -> list[type[HindgraphError]]:
+    return [error, *(below for child in error.__subclasses__() for below in _tree(child))]
+
+
+def test_every_error_is_documented_with_its_answers() -> None:
+    page = (ROOT / "docs/errors.md").read_text()
+    documented = set(re.findall(r"^\| `(\w+)` \| `(\w+)` \| (\d+) \| (\d+) \|", page, re.MULTILINE))
+    public = [error for error in _tree(HindgraphError) if error.__module__ == "schema.errors"]
+    assert documented == {(e.__name__, e.__bases__[0].__name__, str(e.exit_code), str(e.status)) for e in public}
