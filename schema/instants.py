@@ -20,7 +20,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _RFC3339 = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(?:([Zz])|([+-])(\d\d):?(\d\d))?\Z", re.ASCII
 )
-_AGO = re.compile(r"-(?=\d)(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?\Z", re.ASCII)
+_AGO = re.compile(r"-(?=\d)(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?\Z", re.ASCII)
 _HINT = "write RFC 3339 with a zone, as in 2026-03-01T03:00:00Z, or -15m, or now"
 
 
@@ -57,7 +57,9 @@ def parse_relative(text: str, now: int) -> int:
     ago = _AGO.match(text)
     if ago is not None and any(ago.groups()):
         days, hours, minutes, seconds = (int(part or 0) for part in ago.groups())
-        return now - (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * SECOND
+        instant = now - (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * SECOND
+        show(instant)  # Refuses what lies outside the calendar, before a store is asked for it.
+        return instant
     return parse(text)
 
 

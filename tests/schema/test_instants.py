@@ -59,3 +59,9 @@ def test_the_open_end_is_said_and_what_no_calendar_holds_is_refused() -> None:
     assert show(MAX) == "open"
     with pytest.raises(BadInstant):
         show(MAX - 1)
+
+
+@pytest.mark.parametrize("age", ["-99999999999999d", "-999999999d", "-" + "9" * 5000 + "s"])
+def test_an_age_beyond_the_calendar_is_a_named_error(age: str) -> None:
+    with pytest.raises(BadInstant):
+        parse_relative(age, 0)
