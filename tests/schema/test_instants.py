@@ -35,7 +35,13 @@ def test_any_text_is_an_instant_or_refused(text: str) -> None:
         assert isinstance(parse_relative(text, 0), int)
 
 
-@given(st.integers(FIRST + 200 * 86_400 * SECOND, LAST), st.integers(0, 99), st.integers(0, 99), st.integers(0, 99))
+@given(
+    st.integers(FIRST + 200 * 86_400 * SECOND, LAST),
+    st.integers(0, 99),
+    st.integers(0, 99),
+    st.integers(0, 99),
+    st.integers(0, 99),
+)
 def test_an_age_counts_back_from_now(now: int, days: int, hours: int, minutes: int, seconds: int) -> None:
     ago = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds) // timedelta(microseconds=1)
     assert parse_relative(f"-{days}d{hours}h{minutes}m{seconds}s", now) == now - ago
