@@ -19,7 +19,7 @@ from store.rewind import Covered, Edge, Version
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a question gives. `next` is the cursor of the following page."""
+    """What a question gives. `next` is the cursor of the following page; a `fixed` answer can never change."""
 
     at: int
     known_at: int
@@ -28,6 +28,7 @@ class Answer:
     unknown: list[dict[str, Json]]
     items: list[dict[str, Json]] = field(default_factory=list)
     next: str | None = None
+    fixed: bool = False
 
     def as_json(self) -> dict[str, Json]:
         return {
@@ -46,6 +47,11 @@ def moment(instant: int) -> str | None:
     return None if instant == MAX else instants.show(instant)
 
 
+def moment_item(not_before: int, not_after: int) -> dict[str, Json]:
+    """An instant that is known between two bounds."""
+    return {"not_before": moment(not_before), "not_after": moment(not_after)}
+
+
 def change_item(change: Change, members: Sequence[Change] = ()) -> dict[str, Json]:
     """A change, with the changes that controllers made because of it."""
     ref = change.object
@@ -56,10 +62,7 @@ def change_item(change: Change, members: Sequence[Change] = ()) -> dict[str, Jso
             "source": ref.source, "scope": ref.scope, "type": ref.type, "kind": ref.kind, "class": ref.class_,
             "namespace": ref.namespace, "name": ref.name, "uid": ref.uid,
         },
-        "valid": {
-            "not_before": instants.show(change.valid.not_before),
-            "not_after": instants.show(change.valid.not_after),
-        },
+        "valid": moment_item(change.valid.not_before, change.valid.not_after),
         "observed_at": instants.show(change.observed_at),
         "fields": [
             {"path": one.path, "effect": one.effect, "before": one.before, "after": one.after} for one in change.fields

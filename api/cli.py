@@ -19,6 +19,7 @@ import typer
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from api import changes as changed
 from api import demo as story
 from api import home, questions, replaying, text
 from api.answer import Answer
@@ -86,34 +87,44 @@ def replay(
 
 @app.command(epilog="Example: `hindgraph show Deployment/shop/cart --at 2026-03-01T03:00:00Z`")
 def show(
-    context: typer.Context, name: Named, namespace: Namespace = None, at: At = None, known_at: KnownAt = None,
-    as_json: AsJson = False,
+    context: typer.Context, name: Named, namespace: Namespace = None, scope: Scope = None, at: At = None,
+    known_at: KnownAt = None, as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """One object as it was: its state and its edges."""
     with home.past(context.obj) as rewind:
-        key = rewind.find(name, namespace)
+        key = rewind.find(name, namespace, scope)
         moment = questions.settle(rewind, f"{key.source}/{key.scope}", at, known_at)
         _tell(questions.show(rewind, moment, key), text.print_object, as_json)
 
 
-@app.command(epilog="Example: `hindgraph history Deployment/shop/cart`")
+@app.command(epilog="Example: `hindgraph history Deployment/shop/cart --path '**.image'`")
 def history(
-    context: typer.Context, name: Named, namespace: Namespace = None, at: At = None, known_at: KnownAt = None,
-    as_json: AsJson = False,
+    context: typer.Context, name: Named, namespace: Namespace = None, scope: Scope = None,
+    path: Annotated[str | None, typer.Option(help="Only these fields, as spec.**.image or spec.ports[8443].")] = None,
+    at: At = None, known_at: KnownAt = None, as_json: AsJson = False,
 ) -> None:  # fmt: skip
-    """Every version of one object, oldest first."""
+    """Every version of one object, oldest first; with --path, how those fields changed."""
     with home.past(context.obj) as rewind:
-        key = rewind.find(name, namespace)
+        key = rewind.find(name, namespace, scope)
         moment = questions.settle(rewind, f"{key.source}/{key.scope}", at, known_at)
+        if path is not None:
+            _tell(questions.fields(rewind, moment, key, path), text.print_fields, as_json)
+            return
         _tell(questions.history(rewind, moment, key), text.print_history, as_json)
 
 
-@app.command(epilog="Example: `hindgraph changes --since -30m -n shop`")
+@app.command(
+    epilog="Examples: `hindgraph changes --since -30m -n shop`, `hindgraph changes --near Service/shop/cart --hops 2`, "
+    "`hindgraph changes --path 'spec.template.**.image'`"
+)
 def changes(
     context: typer.Context, since: Annotated[str | None, typer.Option(help="Only after this instant.")] = None,
     at: At = None, known_at: KnownAt = None, scope: Scope = None, namespace: Namespace = None, kind: Kind = None,
     only: Only = None,
     actor: Annotated[str | None, typer.Option(help="Only by this manager or user (a part of the name).")] = None,
+    path: Annotated[str | None, typer.Option(help="Only changes of these fields, as spec.**.image.")] = None,
+    near: Annotated[str | None, typer.Option(help="Only near this object in the graph: KIND/NAMESPACE/NAME.")] = None,
+    hops: Annotated[int, typer.Option(min=0, max=6, help="How near: edges away, with --near.")] = 2,
     noise: Annotated[bool, typer.Option(help="Also changes that say nothing, such as heartbeats.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many.")] = 50,
     members: Annotated[bool, typer.Option(help="A row for each consequence (JSON always has them).")] = False,
@@ -121,11 +132,12 @@ def changes(
 ) -> None:  # fmt: skip
     """What changed before an instant, newest first; what controllers made of it stands under it."""
     with home.past(context.obj) as rewind:
-        key = None if only is None else rewind.find(only, namespace)
-        moment = questions.settle(rewind, _scope(key, scope), at, known_at)
+        key = None if only is None else rewind.find(only, namespace, scope)
+        close = None if near is None else rewind.find(near, namespace, scope)
+        moment = questions.settle(rewind, _scope(key or close, scope), at, known_at)
         start = -MAX if since is None else instants.parse_relative(since, moment.at)
-        where = questions.Filter(namespace, kind, key, actor)
-        answer = questions.changes(
+        where = changed.Filter(namespace, kind, key, actor, path, close, hops)
+        answer = changed.changes(
             rewind, moment, since=start, where=where, noise=noise, limit=limit, cursor=cursor
         )  # fmt: skip
         _tell(answer, partial(text.print_changes, expand=members), as_json)
@@ -140,10 +152,10 @@ def diff(
 ) -> None:  # fmt: skip
     """How two instants differ: objects added, removed, and fields changed."""
     with home.past(context.obj) as rewind:
-        key = None if only is None else rewind.find(only, namespace)
+        key = None if only is None else rewind.find(only, namespace, scope)
         moment = questions.settle(rewind, _scope(key, scope), after, known_at)
         start = questions.settle(rewind, moment.scope, before, known_at).at
-        answer = questions.difference(rewind, moment, start, questions.Filter(namespace, kind, key))
+        answer = questions.difference(rewind, moment, start, namespace=namespace, kind=kind, key=key)
         _tell(answer, text.print_difference, as_json)
 
 

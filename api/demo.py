@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from api import changes as changed
 from api import home, questions, replaying, text
 from api.settings import Settings
 from schema import instants
@@ -28,7 +29,7 @@ def tell(console: Console, settings: Settings) -> None:
     with home.past(settings) as rewind:
         moment = questions.settle(rewind)
         end = instants.show(moment.at)
-        deployments = questions.changes(rewind, moment, where=questions.Filter(kind="Deployment"), limit=1000).items
+        deployments = changed.changes(rewind, moment, where=changed.Filter(kind="Deployment"), limit=1000).items
         led = [item for item in deployments if item["op"] == "update" and _kind(item) == "Deployment"]
         if not led:
             raise UnknownObject("the recording changes no Deployment")
@@ -47,7 +48,7 @@ def tell(console: Console, settings: Settings) -> None:
             since = "did not exist" if there is None else f"as it was since {instants.show(there.vf)}"
             console.print(f"{instants.show(at)}: {since}", highlight=False)
         console.print("\n[bold]The difference[/bold]")
-        told_apart = questions.difference(rewind, moment, before, questions.Filter(object=key))
+        told_apart = questions.difference(rewind, moment, before, key=key)
         text.print_difference(console, told_apart.items)
     console.print("\n[bold]Ask on[/bold]")
     place = shlex.quote(str(settings.home))

@@ -1,38 +1,43 @@
 """The REST face under /v1: translates query parameters into a question, answers with the answer object.
 
 Errors are RFC 9457 problems whose status comes from the error tree. Each request opens the ledger read only and closes
-it, so that a replay may go on beside the server.
+it, so that a replay may go on beside the server. An answer as of a given `known_at` carries an ETag.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import time
+from collections.abc import Awaitable, Callable
+from typing import Annotated
 
 import orjson
 from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
 
+from api import changes as changed
 from api import home, questions
 from api.answer import Answer
+from api.metrics import Metrics
+from api.openapi import responses
 from api.settings import Settings
 from schema import instants
-from schema.canonical import Json
+from schema.canonical import Json, hash128
 from schema.errors import HindgraphError
 from schema.instants import MAX
 
 At = Annotated[str | None, Query(description="RFC 3339 with zone, -15m, or now; default: the end of coverage")]
-KnownAt = Annotated[str | None, Query(description="as believed at this system time")]
+KnownAt = Annotated[str | None, Query(description="as believed at this system time; default: all that was recorded")]
 Scope = Annotated[str | None, Query(description="SOURCE/SCOPE; needed where several were recorded")]
-Text = Annotated[str | None, Query()]
-_PROBLEM: dict[int | str, dict[str, Any]] = {
-    code: {"description": "RFC 9457 problem", "content": {"application/problem+json": {}}}
-    for code in (400, 404, 409, 410, 503)
-}
+Namespace = Annotated[str | None, Query(description="only this namespace")]
+Kind = Annotated[str | None, Query(description="only this kind, as Deployment")]
+Only = Annotated[str | None, Query(description="only this object: KIND/NAMESPACE/NAME")]
 
 
 def build(settings: Settings) -> FastAPI:
     """The application over one home."""
     app = FastAPI(title="Hindgraph", version="1", description="What was true and what changed, from what was recorded.")
+    metrics = Metrics(settings)
 
     @app.exception_handler(HindgraphError)
     def _ours(_: Request, error: HindgraphError) -> Response:
@@ -43,6 +48,19 @@ def build(settings: Settings) -> FastAPI:
         first = error.errors()[0]
         return _problem(400, "InputError", f"{first['loc'][-1]}: {first['msg']}", None)
 
+    @app.exception_handler(HTTPException)
+    def _http(_: Request, error: HTTPException) -> Response:
+        return _problem(error.status_code, str(error.detail), str(error.detail), "see /docs for the paths there are")
+
+    @app.middleware("http")
+    async def _count(request: Request, call: Callable[[Request], Awaitable[Response]]) -> Response:
+        start = time.perf_counter()
+        answer = await call(request)
+        route = getattr(request.scope.get("route"), "path", "other")
+        metrics.requests.labels(route, str(answer.status_code)).inc()
+        metrics.seconds.labels(route).observe(time.perf_counter() - start)
+        return answer
+
     @app.get("/healthz")
     def healthz() -> dict[str, str]:
         """Whether the home can be read."""
@@ -50,63 +68,95 @@ def build(settings: Settings) -> FastAPI:
             rewind.scopes()
         return {"status": "ok"}
 
-    @app.get("/v1/changes", responses=_PROBLEM)
+    @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+    def numbers() -> Response:
+        """Prometheus metrics."""
+        return Response(metrics.text(), media_type="text/plain; version=0.0.4")
+
+    @app.get("/v1/changes", responses=responses("changes"), response_class=Response)
     def changes(
-        at: At = None, known_at: KnownAt = None, since: Text = None, scope: Scope = None, namespace: Text = None,
-        kind: Text = None, object: Text = None, actor: Text = None, noise: bool = False,
-        limit: Annotated[int, Query(ge=1, le=1000)] = 50, cursor: Text = None,
+        request: Request, at: At = None, known_at: KnownAt = None,
+        since: Annotated[str | None, Query(description="only after this instant")] = None, scope: Scope = None,
+        namespace: Namespace = None, kind: Kind = None, object: Only = None,
+        actor: Annotated[str | None, Query(description="a part of the manager's or user's name")] = None,
+        path: Annotated[str | None, Query(description="only changes of these fields, as spec.**.image")] = None,
+        near: Annotated[str | None, Query(description="only near this object in the graph")] = None,
+        hops: Annotated[int, Query(ge=0, le=6, description="edges away, with near")] = 2,
+        noise: Annotated[bool, Query(description="also changes that say nothing, such as heartbeats")] = False,
+        limit: Annotated[int, Query(ge=1, le=1000)] = 50,
+        cursor: Annotated[str | None, Query(description="`next` of the page before")] = None,
     ) -> Response:  # fmt: skip
         """What changed in (since, at], newest first."""
         with home.past(settings) as rewind:
-            key = None if object is None else rewind.find(object, namespace)
-            where = f"{key.source}/{key.scope}" if key else scope
-            moment = questions.settle(rewind, where, at, known_at)
+            key = None if object is None else rewind.find(object, namespace, scope)
+            close = None if near is None else rewind.find(near, namespace, scope)
+            of = key or close
+            moment = questions.settle(rewind, f"{of.source}/{of.scope}" if of else scope, at, known_at)
             start = -MAX if since is None else instants.parse_relative(since, moment.at)
-            wanted = questions.Filter(namespace, kind, key, actor)
+            wanted = changed.Filter(namespace, kind, key, actor, path, close, hops)
             return _answer(
-                questions.changes(rewind, moment, since=start, where=wanted, noise=noise, limit=limit, cursor=cursor)
+                request,
+                changed.changes(rewind, moment, since=start, where=wanted, noise=noise, limit=limit, cursor=cursor),
             )
 
-    @app.get("/v1/objects/{key:path}/history", responses=_PROBLEM)
-    def history(key: str, at: At = None, known_at: KnownAt = None) -> Response:
-        """Every version of one object, oldest first."""
+    @app.get("/v1/objects/{key:path}/history", responses=responses("history"), response_class=Response)
+    def history(request: Request, key: str, at: At = None, known_at: KnownAt = None, scope: Scope = None) -> Response:
+        """Every version of one object, oldest first. `key`: KIND/NAMESPACE/NAME, KIND/NAME, or the full key."""
         with home.past(settings) as rewind:
-            found = rewind.find(key)
+            found = rewind.find(key, scope=scope)
             moment = questions.settle(rewind, f"{found.source}/{found.scope}", at, known_at)
-            return _answer(questions.history(rewind, moment, found))
+            return _answer(request, questions.history(rewind, moment, found))
 
-    @app.get("/v1/objects/{key:path}", responses=_PROBLEM)
-    def show(key: str, at: At = None, known_at: KnownAt = None) -> Response:
+    @app.get("/v1/objects/{key:path}/fields", responses=responses("fields"), response_class=Response)
+    def fields(
+        request: Request, key: str, path: Annotated[str, Query(description="a field or pattern, as spec.**.image")],
+        at: At = None, known_at: KnownAt = None, scope: Scope = None,
+    ) -> Response:  # fmt: skip
+        """How the fields of one object that meet a pattern changed, oldest first."""
+        with home.past(settings) as rewind:
+            found = rewind.find(key, scope=scope)
+            moment = questions.settle(rewind, f"{found.source}/{found.scope}", at, known_at)
+            return _answer(request, questions.fields(rewind, moment, found, path))
+
+    @app.get("/v1/objects/{key:path}", responses=responses("show"), response_class=Response)
+    def show(request: Request, key: str, at: At = None, known_at: KnownAt = None, scope: Scope = None) -> Response:
         """One object as it was; no item where it did not exist."""
         with home.past(settings) as rewind:
-            found = rewind.find(key)
+            found = rewind.find(key, scope=scope)
             moment = questions.settle(rewind, f"{found.source}/{found.scope}", at, known_at)
-            return _answer(questions.show(rewind, moment, found))
+            return _answer(request, questions.show(rewind, moment, found))
 
-    @app.get("/v1/diff", responses=_PROBLEM)
+    @app.get("/v1/diff", responses=responses("diff"), response_class=Response)
     def diff(
-        before: str, at: At = None, known_at: KnownAt = None, scope: Scope = None, namespace: Text = None,
-        kind: Text = None,
+        request: Request, before: Annotated[str, Query(description="the earlier instant")], at: At = None,
+        known_at: KnownAt = None, scope: Scope = None, namespace: Namespace = None, kind: Kind = None,
+        object: Only = None,
     ) -> Response:  # fmt: skip
         """How the instants `before` and `at` differ."""
         with home.past(settings) as rewind:
-            moment = questions.settle(rewind, scope, at, known_at)
+            key = None if object is None else rewind.find(object, namespace, scope)
+            moment = questions.settle(rewind, f"{key.source}/{key.scope}" if key else scope, at, known_at)
             start = questions.settle(rewind, moment.scope, before, known_at).at
-            return _answer(
-                questions.difference(rewind, moment, start, questions.Filter(namespace, kind, None))
-            )  # fmt: skip
+            told = questions.difference(rewind, moment, start, namespace=namespace, kind=kind, key=key)
+            return _answer(request, told)
 
-    @app.get("/v1/coverage", responses=_PROBLEM)
-    def coverage(at: At = None, known_at: KnownAt = None, scope: Scope = None) -> Response:
+    @app.get("/v1/coverage", responses=responses("coverage"), response_class=Response)
+    def coverage(request: Request, at: At = None, known_at: KnownAt = None, scope: Scope = None) -> Response:
         """From when to when each group-resource was really watched."""
         with home.past(settings) as rewind:
-            return _answer(questions.coverage(rewind, questions.settle(rewind, scope, at, known_at)))
+            return _answer(request, questions.coverage(rewind, questions.settle(rewind, scope, at, known_at)))
 
     return app
 
 
-def _answer(answer: Answer) -> Response:
-    return Response(orjson.dumps(answer.as_json()), media_type="application/json")
+def _answer(request: Request, answer: Answer) -> Response:
+    body = orjson.dumps(answer.as_json())
+    if not answer.fixed:
+        return Response(body, media_type="application/json")
+    tag = f'"{hash128(body.decode())}"'
+    if tag in [one.strip() for one in request.headers.get("if-none-match", "").split(",")]:
+        return Response(status_code=304, headers={"ETag": tag})
+    return Response(body, media_type="application/json", headers={"ETag": tag})
 
 
 def _problem(status: int, title: str, detail: str, hint: str | None) -> Response:

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from schema.canonical import Json
+from schema.paths import shorten
 
 _SHORT = 60
 
@@ -41,10 +42,28 @@ def print_history(console: Console, items: list[dict[str, Json]]) -> None:
     console.print(table if items else "no versions")
 
 
+def print_fields(console: Console, items: list[dict[str, Json]]) -> None:
+    table = _table("when", "field", "effect", "before", "after", "by")
+    for item in items:
+        table.add_row(
+            _short(_map(item["valid"])["not_after"]), escape(shorten(str(item["path"]))), _short(item["effect"]),
+            _value(item["before"]), _value(item["after"]), _actor(item),
+        )  # fmt: skip
+    console.print(table if items else "no such field changed")
+
+
 def print_object(console: Console, items: list[dict[str, Json]]) -> None:
     for item in items:
         valid = _map(item["valid"])
         console.print(f"[bold]{escape(_name(item['object']))}[/bold]  since {_short(valid['not_after'])}")
+        if item["state"] is None:
+            console.print("it existed, but nobody had looked yet: its state was not recorded")
+            continue
+        if unsure := _map(item["uncertain"]):
+            console.print(
+                f"[yellow]uncertain[/yellow]: its next change lies between {unsure['not_before']} and "
+                f"{unsure['not_after']}"
+            )
         console.print_json(orjson.dumps(item["state"]).decode())
         table = _table("predicate", "from", "to", "rule")
         edges = item["edges"]
@@ -98,7 +117,11 @@ def _table(*columns: str) -> Table:
 
 
 def _change_row(table: Table, item: dict[str, Json], indent: str) -> None:
-    when = _map(item["valid"])["not_after"]
+    valid = _map(item["valid"])
+    when = valid["not_after"]
+    if "from_relist" in (item["flags"] if isinstance(item["flags"], list) else []):
+        # Nobody watched: all that is known is an interval.
+        when = f"{valid['not_before']} – {when}"
     table.add_row(
         indent + _short(when), _short(item["op"]), escape(_name(item["object"])), _actor(item), _fields(item["fields"])
     )
@@ -111,7 +134,9 @@ def _actor(item: dict[str, Json]) -> str:
 
 def _fields(fields: Json) -> str:
     rows = [_map(one) for one in fields] if isinstance(fields, list) else []
-    lines = [f"{_plain(row['path'])}: {_value(row['before'])} → {_value(row['after'])}" for row in rows[:3]]
+    lines = [
+        f"{escape(shorten(str(row['path'])))}: {_value(row['before'])} → {_value(row['after'])}" for row in rows[:3]
+    ]
     if len(rows) > 3:
         lines.append(f"and {len(rows) - 3} more")
     return "\n".join(lines)

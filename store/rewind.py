@@ -108,9 +108,18 @@ class Rewind:
             raise UnknownScope(f"nothing was recorded of scope {scope!r}", hint=f"there is: {', '.join(self.scopes())}")
         return int(row[0])
 
+    def position(self, scope: str) -> int:
+        """The last log position projected for a scope."""
+        return self._ledger.position(scope)[0]
+
+    def counts(self) -> dict[str, int]:
+        """Rows by table, dead letters and gaps among them."""
+        tables = ("object", "version", "content", "change", "edge", "evidence", "coverage", "dead_letter", "gap")
+        return {table: int(self._run(f"SELECT count(*) FROM {table}").fetchone()[0]) for table in tables}
+
     # -- objects
 
-    def find(self, text: str, namespace: str | None = None) -> Key:
+    def find(self, text: str, namespace: str | None = None, scope: str | None = None) -> Key:
         """The key that people mean by `Kind/namespace/name`, `Kind/name`, or the full six segments.
 
         Raises UnknownObject with near names, AmbiguousObject where several fit.
@@ -129,6 +138,8 @@ class Rewind:
         keys = [parse_key(row[0]) for row in rows]
         if space is not None:
             keys = [key for key in keys if key.namespace == space]
+        if scope is not None:
+            keys = [key for key in keys if f"{key.source}/{key.scope}" == scope]
         if not keys:
             raise UnknownObject(f"no object {text} was ever recorded", hint=self._near(kind, name))
         if len(keys) > 1:
@@ -214,6 +225,17 @@ class Rewind:
             )  # fmt: skip
         return found
 
+    def neighbours(self, key: Key, since: int, until: int, known_at: int) -> list[Key]:
+        """The other ends of the edges of an object that held at some time in [since, until]; CONTAINS left out."""
+        rows = self._run(
+            "SELECT DISTINCT o.key FROM (SELECT dst AS other, * FROM edge WHERE src = :oid "
+            "UNION ALL SELECT src AS other, * FROM edge WHERE dst = :oid) e JOIN object o ON o.oid = e.other "
+            "WHERE e.predicate != 'CONTAINS' AND e.sf <= :s AND :s < e.st AND e.vf <= :until "
+            "AND (:since <= e.vt OR :s < e.vts) ORDER BY o.key",
+            {"oid": oid_of(key), "s": known_at, "since": since, "until": until},
+        )
+        return [parse_key(row[0]) for row in rows]
+
     # -- changes
 
     def changes(
@@ -221,6 +243,7 @@ class Rewind:
         scope: str | None = None,
         *,
         key: Key | None = None,
+        namespace: str | None = None,
         since: int = -MAX,
         until: int,
         known_at: int,
@@ -230,7 +253,8 @@ class Rewind:
     ) -> list[Recorded]:
         """Changes effective in (since, until], newest first by (vf, seq), as believed at `known_at`.
 
-        First observations and checkpoints are no changes. `before_cursor` (vf, seq): go on below it.
+        First observations and checkpoints are no changes. `before_cursor` (vf, seq): go on below it. A `limit` of -1
+        is none.
         """
         where = ["c.vf > ?", "c.vf <= ?", "c.sf <= ?", "? < c.st", "c.op NOT IN ('observe', 'state')"]
         values: list[int | str] = [since, until, known_at, known_at]
@@ -239,6 +263,9 @@ class Rewind:
         if key is not None:
             where.append("c.oid = ?")
             values.append(oid_of(key))
+        if namespace is not None:
+            where.append("o.namespace = ?")
+            values.append(namespace)
         if scope is not None:
             source, _, name = scope.partition("/")
             where.append("o.source = ? AND o.scope = ?")
