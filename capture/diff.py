@@ -108,7 +108,10 @@ class _Walk:
         if old is new or (old == new and canonical(old) == canonical(new)):
             return
         if isinstance(old, dict) and isinstance(new, dict) and not (_is_mask(old) or _is_mask(new)):
-            for name in sorted(old.keys() | new.keys()):
+            # What is the very same object in both needs no look: `capture.normalise` shares what did not move.
+            differ = [name for name in new if name not in old or old[name] is not new[name]]
+            differ += [name for name in old if name not in new]
+            for name in sorted(differ):
                 if not place.names and name == "apiVersion":
                     continue
                 below = place.field(name)
@@ -144,7 +147,7 @@ class _Walk:
 
     def _say(self, place: _Place, effect: Effect, before: Json, after: Json) -> None:
         self.names.append(place.names)
-        change = FieldChange.model_construct(
+        change = FieldChange(
             path=place.path, pointer=place.pointer, effect=effect, before=_cut(before), after=_cut(after)
         )
         self.fields.append(change)
@@ -271,7 +274,7 @@ def _content(item: Json) -> str:
 
 
 def _cut(value: Json) -> Json:
-    if value is None or isinstance(value, bool | int | float):
+    if value is None or isinstance(value, bool | int | float) or (isinstance(value, str) and len(value) < _CUT // 6):
         return value
     body = orjson.dumps(value)
     if len(body) <= _CUT:
@@ -312,11 +315,10 @@ def _patch(old: Json, new: Json, pointer: str, out: list[PatchOp]) -> None:
         return
     if isinstance(old, dict) and isinstance(new, dict):
         for name in old:
-            below = f"{pointer}/{escape(name)}"
             if name not in new:
-                out.append({"op": "remove", "path": below})
-            else:
-                _patch(old[name], new[name], below, out)
+                out.append({"op": "remove", "path": f"{pointer}/{escape(name)}"})
+            elif old[name] is not new[name]:
+                _patch(old[name], new[name], f"{pointer}/{escape(name)}", out)
         for name in new:
             if name not in old:
                 out.append({"op": "add", "path": f"{pointer}/{escape(name)}", "value": new[name]})
@@ -324,7 +326,8 @@ def _patch(old: Json, new: Json, pointer: str, out: list[PatchOp]) -> None:
         common = min(len(old), len(new))
         ops: list[PatchOp] = []
         for index in range(common):
-            _patch(old[index], new[index], f"{pointer}/{index}", ops)
+            if old[index] is not new[index]:
+                _patch(old[index], new[index], f"{pointer}/{index}", ops)
         ops.extend({"op": "remove", "path": f"{pointer}/{index}"} for index in range(len(old) - 1, common - 1, -1))
         ops.extend({"op": "add", "path": f"{pointer}/-", "value": item} for item in new[common:])
         whole: PatchOp = {"op": "replace", "path": pointer, "value": new}

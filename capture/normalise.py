@@ -1,20 +1,24 @@
 """From an object as the API server sent it to the state that is stored: stripped, redacted, with an identity.
 
 managedFields go on to whoever works out the actor; the copy of the applied object becomes a fingerprint;
-resourceVersion and generation travel beside the state. What changed is `capture.diff`'s business.
+resourceVersion and generation travel beside the state. What changed is `capture.diff`'s business. Given what the same
+object was before, only the fields that moved are redacted, and what did not move is shared with the older state: the
+result is the same, it is found sooner and kept once.
 """
 
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 
 import orjson
 
 from capture.redact import Redactor
 from schema.canonical import Json, digest
 from schema.errors import BadRecording
-from schema.identity import type_of
+from schema.identity import Key, type_of
 from schema.kinds import class_of
 from schema.records import ObjectRef, SourceVersion
 
@@ -23,18 +27,28 @@ _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """One object, ready to be compared and recorded. `redacted`: something in it was hidden."""
+    """One object, ready to be compared and recorded. `hidden`: the top-level fields in which something was hidden;
+    `prints`: a hash of each top-level field as it was sent, so that its redacted form can be used again."""
 
     ref: ObjectRef
+    key: Key
     state: dict[str, Json]
     digest: str
     source_version: SourceVersion
     managed: list[dict[str, Json]]
-    redacted: bool
+    hidden: frozenset[str]
+    prints: Mapping[str, bytes]
+
+    @property
+    def redacted(self) -> bool:
+        return bool(self.hidden)
 
 
-def prepare(obj: dict[str, Json], *, scope: str, redactor: Redactor, source: str = "kubernetes") -> Prepared:
-    """Prepare one object; `obj` stays as it was. Raises BadRecording when it has no kind, version or name."""
+def prepare(
+    obj: dict[str, Json], *, scope: str, redactor: Redactor, source: str = "kubernetes", last: Prepared | None = None
+) -> Prepared:
+    """Prepare one object; it keeps its meaning, though equal parts of it may be swapped for those of `last`, an earlier
+    form of the same key under the same redactor. Raises BadRecording when it has no kind, version or name."""
     api_version, kind, meta = obj.get("apiVersion"), obj.get("kind"), obj.get("metadata")
     if not isinstance(api_version, str) or not isinstance(kind, str) or not isinstance(meta, dict):
         raise BadRecording("an object without apiVersion, kind or metadata")
@@ -51,37 +65,40 @@ def prepare(obj: dict[str, Json], *, scope: str, redactor: Redactor, source: str
         stripped.pop("annotations")
         if rest:
             stripped["annotations"] = rest
-    whole: dict[str, Json] = {**obj, "metadata": stripped}
-    if type_ == "core/Secret":
-        whole = _folded(whole)
-    state = redactor.redact(whole, type_)
     try:
+        whole: dict[str, Json] = {**obj, "metadata": stripped}
+        if type_ == "core/Secret":
+            whole = _folded(whole)
+        state, hidden, prints = _redacted(whole, type_, redactor, last)
         state_digest = digest(state)
     except (orjson.JSONEncodeError, UnicodeError, RecursionError) as error:
         raise BadRecording(f"{kind} {name} cannot be stored: {error}") from None
     generation, version = meta.get("generation"), meta.get("resourceVersion")
     managed = meta.get("managedFields")
+    ref = ObjectRef(
+        source=source,
+        scope=scope,
+        type=type_,
+        kind=kind,
+        class_=class_of(type_),
+        namespace=namespace if isinstance(namespace, str) and namespace else None,
+        name=name,
+        uid=uid if isinstance(uid, str) else _derived_uid(meta),
+    )
     return Prepared(
-        ref=ObjectRef.model_construct(
-            source=source,
-            scope=scope,
-            type=type_,
-            kind=kind,
-            class_=class_of(type_),
-            namespace=namespace if isinstance(namespace, str) and namespace else None,
-            name=name,
-            uid=uid if isinstance(uid, str) else _derived_uid(meta),
-        ),
+        ref=ref,
+        key=ref.key,
         state=state,
         digest=state_digest,
-        source_version=SourceVersion.model_construct(
+        source_version=SourceVersion(
             version=version if isinstance(version, str) else None,
             generation=generation if isinstance(generation, int) else None,
             served=api_version,
             last_applied=applied,
         ),
         managed=[one for one in managed if isinstance(one, dict)] if isinstance(managed, list) else [],
-        redacted=state is not whole,
+        hidden=hidden,
+        prints=prints,
     )
 
 
@@ -94,6 +111,65 @@ def _derived_uid(meta: dict[str, Json]) -> str | None:
     return f"created:{created}" if isinstance(created, str) else None
 
 
+def _redacted(
+    whole: dict[str, Json], type_: str, redactor: Redactor, last: Prepared | None
+) -> tuple[dict[str, Json], frozenset[str], dict[str, bytes]]:
+    """The state field by field: a field sent as it was before is taken over as it was stored."""
+    state: dict[str, Json] = {}
+    hidden: set[str] = set()
+    prints: dict[str, bytes] = {}
+    before = last.state if last is not None else {}
+    for name, value in whole.items():
+        fresh = value
+        if isinstance(value, dict | list):
+            prints[name] = blake2b(orjson.dumps(value), digest_size=16).digest()
+            if last is not None and last.prints.get(name) == prints[name]:
+                state[name] = before[name]
+                if name in last.hidden:
+                    hidden.add(name)
+                continue
+        fresh = redactor.section(name, value, type_)
+        if fresh is not value:
+            hidden.add(name)
+        state[name] = share(before[name], fresh) if name in before else fresh
+    return state, frozenset(hidden), prints
+
+
+def share(old: Json, new: Json) -> Json:
+    """`new`, made of the very parts of `old` wherever the two are spelled alike, keys in the same order; `old` itself
+    if they are alike throughout. Comparing and storing then cost what changed."""
+    if isinstance(new, dict):
+        if not isinstance(old, dict):
+            return new
+        alike = len(old) == len(new)
+        for (name, value), other in zip(new.items(), old if alike else new, strict=True):
+            if name != other:
+                alike = False
+            if name in old:
+                mine = old[name]
+                same = share(mine, value)
+                if same is not value:
+                    new[name] = same
+                if same is not mine:
+                    alike = False
+        return old if alike else new
+    if isinstance(new, list):
+        if not isinstance(old, list):
+            return new
+        alike = len(old) == len(new)
+        for index, (mine, value) in enumerate(zip(old, new, strict=False)):
+            same = share(mine, value)
+            if same is not value:
+                new[index] = same
+            if same is not mine:
+                alike = False
+        return old if alike else new
+    # Python holds 1, 1.0 and true for equal, and 0.0 for -0.0; JSON does not.
+    return (
+        old if type(old) is type(new) and old == new and (not isinstance(new, float) or str(old) == str(new)) else new
+    )
+
+
 def _folded(secret: dict[str, Json]) -> dict[str, Json]:
     """stringData said as data, as the API server would store it."""
     plain = secret.get("stringData")
@@ -102,7 +178,5 @@ def _folded(secret: dict[str, Json]) -> dict[str, Json]:
     data = secret.get("data")
     folded = dict(data) if isinstance(data, dict) else {}
     for name, value in plain.items():
-        folded[name] = (
-            base64.b64encode(value.encode("utf-8", "surrogatepass")).decode() if isinstance(value, str) else value
-        )
+        folded[name] = base64.b64encode(value.encode()).decode() if isinstance(value, str) else value
     return {key: value for key, value in secret.items() if key != "stringData"} | {"data": folded}

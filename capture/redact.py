@@ -2,13 +2,15 @@
 
 Equal values stay equal and nothing can be guessed back without the key. Places: Secret data, copies of the applied
 object in annotations, env values and arguments, ConfigMap values, webhook CA bundles, and free text. Redaction is
-copy-on-write and idempotent, so a redacted recording replays to the same log.
+copy-on-write and idempotent, so a redacted recording replays to the same log. Texts found clean are remembered, since
+a cluster says the same ones over and over; a text with anything to hide is never kept.
 """
 
 from __future__ import annotations
 
 import hmac
 import re
+from collections.abc import Callable
 from hashlib import sha256
 
 from schema.canonical import Json, canonical
@@ -34,7 +36,11 @@ _HARMLESS = re.compile(
     r"(?:[A-Za-z0-9.-]+:\d{1,5}|[+-]?\d+(?:\.\d+)?|(?:\d+(?:ns|us|ms|s|m|h|d))+|true|false|)\Z", re.IGNORECASE
 )
 _MASK = re.compile(r"hmac:[0-9a-f]{16}")
+_BARE = frozenset({"apiVersion", "kind"})
+_SECRET_KEYS = frozenset({"data", "stringData"})
 _CONFIG_KEYS = frozenset({"data", "binaryData"})
+_UNWALKED = {"core/Secret": _SECRET_KEYS | _CONFIG_KEYS, "core/ConfigMap": _SECRET_KEYS | _CONFIG_KEYS}
+_REMEMBERED, _LONGEST = 65_536, 512  # Clean texts kept, and the longest one: some 10 MB at most in practice.
 
 
 class Redactor:
@@ -45,73 +51,96 @@ class Redactor:
             raise ValueError("a redaction key has at least 16 bytes")
         self._key = key
         self.key_id = hmac.new(key, b"key id", sha256).hexdigest()[:8]
+        self._clean: set[str] = set()
 
     def redact(self, obj: dict[str, Json], type: str) -> dict[str, Json]:
         """The object without credentials; the same object where there is nothing to hide."""
-        out = dict(obj)
-        if type == "core/Secret":
-            for part in ("data", "stringData"):
-                if part in out:
-                    values = out[part]
-                    out[part] = (
-                        {name: self._fingerprint(value) for name, value in values.items()}
-                        if isinstance(values, dict)
-                        else self._fingerprint(values)
-                    )
-        elif type == "core/ConfigMap":
-            for part in _CONFIG_KEYS & out.keys():
-                values = out[part]
-                if isinstance(values, dict):
-                    out[part] = {name: self._shaped(value, name) for name, value in values.items()}
-        meta = out.get("metadata")
-        if isinstance(meta, dict) and isinstance(meta.get("annotations"), dict):
-            annotations = meta["annotations"]
-            cleaned = {name: self._annotation(value) for name, value in annotations.items()}  # type: ignore[union-attr]
-            if cleaned != annotations:
-                out["metadata"] = {**meta, "annotations": cleaned}
-        walked = out.keys() - {"metadata", "apiVersion", "kind"}
-        if type in ("core/Secret", "core/ConfigMap"):
-            walked -= {*_CONFIG_KEYS, "stringData"}
-        for part in walked:
-            out[part] = self._walk(out[part], part)
-        return obj if out == obj else out
+        return _each(obj, lambda name, value: self.section(name, value, type))
+
+    def section(self, name: str, value: Json, type: str) -> Json:
+        """One top-level field of an object of `type`: what is hidden in it depends on no other field."""
+        if name in _BARE:
+            return value
+        if name == "metadata":
+            return self._metadata(value)
+        if name in _UNWALKED.get(type, ()):
+            if type == "core/Secret" and name in _SECRET_KEYS:
+                hide = self._fingerprint
+                return _each(value, lambda _, one: hide(one)) if isinstance(value, dict) else hide(value)
+            if type == "core/ConfigMap" and name in _CONFIG_KEYS and isinstance(value, dict):
+                return _each(value, lambda key, one: self._shaped(one, key))
+            return value
+        if isinstance(value, dict | list):
+            return self._walk(value, name)
+        return self._leaf(value, name) if isinstance(value, str) else value
 
     def redact_text(self, text: str) -> str:
         """Free text without what has the shape of a credential."""
-        text = _URL.sub(lambda found: f"{found[1]}:{self._token(found[2])}@", text)
-        text = _SHAPES.sub(lambda found: self._token(found[0]), text)
-        return _ASSIGNED.sub(
-            lambda found: found[0] if _HARMLESS.match(found[2]) else found[1] + self._token(found[2]), text
+        if text in self._clean:
+            return text
+        fresh = _URL.sub(lambda found: f"{found[1]}:{self._token(found[2])}@", text)
+        fresh = _SHAPES.sub(lambda found: self._token(found[0]), fresh)
+        fresh = _ASSIGNED.sub(
+            lambda found: found[0] if _HARMLESS.match(found[2]) else found[1] + self._token(found[2]), fresh
         )
+        if fresh != text:
+            return fresh
+        if len(text) <= _LONGEST:
+            if len(self._clean) >= _REMEMBERED:
+                self._clean.clear()
+            self._clean.add(text)
+        return text
 
-    def _walk(self, node: Json, field: str) -> Json:
+    def _metadata(self, meta: Json) -> Json:
+        if not isinstance(meta, dict):
+            return meta
+        annotations = meta.get("annotations")
+        if not isinstance(annotations, dict):
+            return meta
+        cleaned = _each(annotations, lambda _, value: self._annotation(value))
+        return meta if cleaned is annotations else {**meta, "annotations": cleaned}
+
+    def _walk(self, node: dict[str, Json] | list[Json], field: str) -> Json:
+        """Every text below `node`, which is the value of `field`. This is where capture spends its time."""
+        clean = self._clean
         if isinstance(node, dict):
-            if field == "env" or ("name" in node and "value" in node and isinstance(node["value"], str)):
-                node = self._named_value(node)
-            out: dict[str, Json] = {}
-            moved = False
-            for name, value in node.items():
-                if isinstance(value, dict | list):
-                    fresh = self._walk(value, name)
-                elif isinstance(value, str):
+            out = node
+            if field == "env" or ("name" in node and isinstance(node.get("value"), str)):
+                out = self._named_value(node)
+            for name, value in out.items():
+                if isinstance(value, str):
+                    if value in clean and name != "caBundle":
+                        continue
                     fresh = self._leaf(value, name)
+                elif isinstance(value, dict | list):
+                    fresh = self._walk(value, name)
                 else:
-                    fresh = value
-                moved = moved or fresh is not value
-                out[name] = fresh
-            return out if moved else node
-        if isinstance(node, list):
-            if field in ("args", "command"):
-                return self._arguments(node)
-            items = [self._walk(item, field) if not isinstance(item, str) else self._leaf(item, field) for item in node]
-            return node if all(a is b for a, b in zip(items, node, strict=True)) else items
-        return node
+                    continue
+                if fresh is not value:
+                    if out is node:
+                        out = dict(node)
+                    out[name] = fresh
+            return out
+        if field in ("args", "command"):
+            return self._arguments(node)
+        items: list[Json] | None = None
+        for index, item in enumerate(node):
+            if isinstance(item, str):
+                fresh = item if item in clean and field != "caBundle" else self._leaf(item, field)
+            elif isinstance(item, dict | list):
+                fresh = self._walk(item, field)
+            else:
+                continue
+            if fresh is not item:
+                items = list(node) if items is None else items
+                items[index] = fresh
+        return node if items is None else items
 
     def _named_value(self, node: dict[str, Json]) -> dict[str, Json]:
         name, value = node.get("name"), node.get("value")
         if isinstance(name, str) and isinstance(value, str):
             fresh = self._shaped(value, name)
-            if fresh != value:
+            if fresh is not value:
                 return {**node, "value": fresh}
         return node
 
@@ -120,8 +149,7 @@ class Redactor:
             return self._fingerprint(value)
         if len(value) < 12 and "://" not in value and "=" not in value:
             return value
-        fresh = self.redact_text(value)
-        return value if fresh == value else fresh
+        return self.redact_text(value)
 
     def _arguments(self, items: list[Json]) -> list[Json]:
         out: list[Json] = []
@@ -147,7 +175,7 @@ class Redactor:
         if not isinstance(value, str):
             return value if _is_mask(value) else self._fingerprint(value)
         fresh = self.redact_text(value)
-        if fresh != value or _MASK.fullmatch(value):
+        if fresh is not value or _MASK.fullmatch(value):
             return fresh
         if (
             _NAME.search(name)
@@ -180,6 +208,18 @@ class Redactor:
             return value
         body = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else canonical(value)
         return {"redacted": f"hmac:{self._mac(body)}", "length": _class(len(body))}
+
+
+def _each(values: dict[str, Json], hide: Callable[[str, Json], Json]) -> dict[str, Json]:
+    """The values through `hide`, copied only when one of them moved."""
+    out = values
+    for name, value in values.items():
+        fresh = hide(name, value)
+        if fresh is not value:
+            if out is values:
+                out = dict(values)
+            out[name] = fresh
+    return out
 
 
 def _is_mask(value: Json) -> bool:

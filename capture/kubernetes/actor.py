@@ -7,6 +7,7 @@ confidence. Who was behind the tool only the audit log knows; that is left to an
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from schema import instants
 from schema.canonical import Json
@@ -16,8 +17,14 @@ from schema.records import Actor
 
 def instant_of(value: Json) -> int | None:
     """The instant of a claimed time, None when there is none."""
+    return _parsed(value) if isinstance(value, str) else None
+
+
+@lru_cache(8192)
+def _parsed(text: str) -> int | None:
+    """Objects repeat their claims with every version."""
     try:
-        return instants.parse(value) if isinstance(value, str) else None
+        return instants.parse(text)
     except BadInstant:
         return None
 
@@ -25,11 +32,12 @@ def instant_of(value: Json) -> int | None:
 def attribute(before: Sequence[dict[str, Json]], after: Sequence[dict[str, Json]]) -> tuple[Actor, int | None]:
     """Who moved between two versions of one object, and the second the last of them claims."""
     old = {_who(entry): entry for entry in before}
-    moved = [entry for entry in after if entry.get("time") != old.get(_who(entry), {}).get("time")]
+    pairs = [(entry, old.get(_who(entry), {})) for entry in after]
+    moved = [entry for entry, was in pairs if entry.get("time") != was.get("time")]
     sure = 0.9
     if not moved:
         # Two writes within one second leave the time as it was; the owned fields may still tell.
-        moved = [entry for entry in after if entry.get("fieldsV1") != old.get(_who(entry), {}).get("fieldsV1")]
+        moved = [entry for entry, was in pairs if entry.get("fieldsV1") != was.get("fieldsV1")]
         sure = 0.6
     if not moved:
         return Actor(), None
@@ -49,7 +57,8 @@ def last_written(managed: Sequence[dict[str, Json]]) -> int | None:
 
 
 def _who(entry: dict[str, Json]) -> tuple[str, ...]:
-    return tuple(str(entry.get(name)) for name in ("manager", "operation", "subresource", "apiVersion"))
+    get = entry.get
+    return str(get("manager")), str(get("operation")), str(get("subresource")), str(get("apiVersion"))
 
 
 def _text(value: Json) -> str | None:

@@ -21,10 +21,13 @@ from schema.canonical import Json, hash128
 from schema.errors import InputError
 from schema.identity import Key, change_id, type_of
 from schema.instants import MAX, SECOND
-from schema.records import Actor, Change, Coverage, FieldChange, Flag, Op, Record, Span, Valid
+from schema.patch import PatchOp
+from schema.records import Actor, Change, Coverage, FieldChange, Flag, Op, Provenance, Record, Span, Valid
 
 LAG = 10 * SECOND
 """A watch delivers a change within this time; measured: 1.3 s at most."""
+
+_OBSERVED = Provenance()  # One for all: pydantic would copy its default into every change.
 
 _GONE_REMEMBERED = 4096  # Predecessors kept for comparing a recreated object; pods never reuse a name.
 
@@ -132,7 +135,7 @@ class Reflector:
         known = self._known_of(watch, body)
         if line.type == "DELETED" and known is not None:
             body = _without_guesses(body, known.prepared.state)
-        prepared = self._prepare(body)
+        prepared = self._prepare(body, known)
         if prepared is None:
             return []
         if line.type != "DELETED":
@@ -143,7 +146,7 @@ class Reflector:
         out: list[Record] = []
         if known is None or known.prepared.digest != prepared.digest:
             out = self._put(watch, prepared, seen, observing=False)
-        return [*out, self._drop(watch, prepared.ref.key, seen, ordinal=1 if out else 0, body=body)]
+        return [*out, self._drop(watch, prepared.key, seen, ordinal=1 if out else 0, body=body)]
 
     def _list(self, name: str, watch: _Watch, line: Line) -> list[Record]:
         resource = self._resources.get(line.resource)
@@ -168,10 +171,10 @@ class Reflector:
         self, watch: _Watch, items: list[dict[str, Json]], seen: _Seen, *, relist: bool, whole: bool
     ) -> list[Record]:
         out: list[Record] = []
-        prepared = [self._prepare(item) for item in items]
+        prepared = [self._prepare(item, self._known_of(watch, item)) for item in items]
         if relist and whole and all(one is not None for one in prepared):
             # Never delete by "not in this list" unless the whole list was understood.
-            living = {one.ref.key for one in prepared if one is not None}
+            living = {one.key for one in prepared if one is not None}
             unsure: tuple[Flag, ...] = ("final_state_unknown",)
             gone = _Seen(seen.t, seen.since, (*unsure, *seen.flags))
             out += [self._drop(watch, key, gone) for key in sorted(set(watch.known) - living)]
@@ -182,7 +185,7 @@ class Reflector:
 
     def _put(self, watch: _Watch, new: Prepared, seen: _Seen, *, observing: bool) -> list[Record]:
         """A state of an object that is there: first seen, changed, made anew, or nothing new."""
-        known = watch.known.get(new.ref.key)
+        known = watch.known.get(new.key)
         out: list[Record] = []
         born = instant_of(_meta(new.state).get("creationTimestamp"))
         if known is not None and _incarnation(known.prepared) != _incarnation(new):
@@ -190,7 +193,7 @@ class Reflector:
             until = seen.t if born is None else max(min(seen.t, born + SECOND), known.valid.not_after)
             flags: list[Flag] = [flag for flag in seen.flags if flag != "final_state_unknown"]
             gone = _Seen(until, min(seen.since, until), ("final_state_unknown", *flags))
-            out.append(self._drop(watch, new.ref.key, gone, observed=seen.t))
+            out.append(self._drop(watch, new.key, gone, observed=seen.t))
             known = None
         if known is None:
             return [*out, self._open(watch, new, seen, born, observing=observing)]
@@ -211,7 +214,7 @@ class Reflector:
         return [*out, change]
 
     def _open(self, watch: _Watch, new: Prepared, seen: _Seen, born: int | None, *, observing: bool) -> Change:
-        before = self._gone.pop(new.ref.key, None)
+        before = self._gone.pop(new.key, None)
         written = last_written(new.managed)
         if observing:
             valid = Valid(not_before=min(born if born is not None else seen.t, seen.t), not_after=seen.t)
@@ -219,16 +222,13 @@ class Reflector:
                 valid.clock = "creationTimestamp"
         else:
             valid = _valid(seen.since, seen.t, born, "creationTimestamp")
-        watch.known[new.ref.key] = _Known(new, valid)
+        watch.known[new.key] = _Known(new, valid)
         found = diff(before.state, new.state, new.ref.type) if before is not None else None
         actor, _ = attribute((), new.managed)
-        change = self._change("observe" if observing else "create", new, valid, seen, found=found, actor=actor)
-        change.patch = [{"op": "add", "path": "", "value": new.state}]
-        if before is not None:
-            change.flags.append("replaced")
-        if observing and written is not None:
-            change = Change(**{**dict(change), "last_written": written})
-        return change
+        return self._change(
+            "observe" if observing else "create", new, valid, seen, found=found, actor=actor,
+            flag="replaced" if before is not None else None, last_written=written if observing else None,
+        )  # fmt: skip
 
     def _drop(
         self,
@@ -262,6 +262,8 @@ class Reflector:
         actor: Actor | None = None,
         ordinal: int = 0,
         observed: int | None = None,
+        flag: Flag | None = None,
+        last_written: int | None = None,
     ) -> Change:
         flags: list[Flag] = list(seen.flags)
         fields: list[FieldChange] = found.fields if found is not None else []
@@ -271,8 +273,16 @@ class Reflector:
             flags.append("duplicate_keys")
         if op == "update" and found is not None and (found.noise or not fields):
             flags.append("noise")
+        if flag is not None:
+            flags.append(flag)
+        patch: list[PatchOp] = []
+        if op == "update" and found is not None:
+            patch = found.patch
+        elif op in ("create", "observe"):
+            patch = [{"op": "add", "path": "", "value": new.state}]
+        beside = {} if last_written is None else {"last_written": last_written}
         return Change(
-            id=change_id(new.ref.key, new.ref.uid, op, new.source_version.version, ordinal),
+            id=change_id(new.key, new.ref.uid, op, new.source_version.version, ordinal),
             op=op,
             object=new.ref,
             valid=valid,
@@ -280,11 +290,13 @@ class Reflector:
             source_version=new.source_version,
             base=base,
             digest=None if op == "delete" else new.digest,
-            patch=found.patch if op == "update" and found is not None else [],
+            patch=patch,
             fields=fields,
             actor=actor or Actor(),
+            provenance=_OBSERVED,
             flags=flags,
             redaction_key=self._redactor.key_id if new.redacted else None,
+            **beside,
         )
 
     def _hear(self, body: dict[str, Json], line: Line) -> list[Record]:
@@ -294,9 +306,10 @@ class Reflector:
             return []
         return [heard]
 
-    def _prepare(self, body: dict[str, Json]) -> Prepared | None:
+    def _prepare(self, body: dict[str, Json], known: _Known | None) -> Prepared | None:
+        last = known.prepared if known is not None else None
         try:
-            return prepare(body, scope=self._scope, redactor=self._redactor)
+            return prepare(body, scope=self._scope, redactor=self._redactor, last=last)
         except InputError:
             self.counts["malformed"] += 1
             return None

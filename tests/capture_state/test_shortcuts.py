@@ -1,0 +1,86 @@
+"""What is found by shortcuts (taken over, shared, remembered) is what a first look would find."""
+
+from __future__ import annotations
+
+import copy
+
+import orjson
+import pytest
+from hypothesis import given
+
+from capture.diff import diff
+from capture.kubernetes.recording import BadLine, open_recording
+from capture.kubernetes.reflector import Reflector
+from capture.normalise import prepare, share
+from capture.redact import Redactor
+from schema.records import Change
+from tests.capture_state.test_diff import JSON
+from tests.reflector.test_recordings import RECORDINGS
+
+KEY = b"k" * 32
+
+
+def spelled(value: object) -> bytes:
+    return orjson.dumps(value)
+
+
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.name.partition(".")[0])
+def test_every_change_of_a_recording_is_what_a_first_look_at_both_states_gives(path) -> None:
+    header, lines = open_recording(path)
+    reflector = Reflector("lab", Redactor(KEY), "e", header.resources)
+    bodies: dict[tuple, dict] = {}
+    states: dict[object, dict] = {}
+    compared = 0
+    for line in lines:
+        assert not isinstance(line, BadLine)
+        sent = [item for item in (*line.items, line.object) if isinstance(item, dict)]
+        for body in copy.deepcopy(sent):
+            meta = body.get("metadata", {})
+            bodies[meta.get("uid"), meta.get("resourceVersion")] = body
+        for record in reflector.feed(line):
+            if not isinstance(record, Change) or record.op == "delete":
+                continue
+            # A redactor of its own has seen nothing and remembers nothing.
+            body = bodies[record.object.uid, record.source_version.version]
+            named = {"apiVersion": record.source_version.served, "kind": record.object.kind, **body}
+            fresh = prepare(copy.deepcopy(named), scope="lab", redactor=Redactor(KEY))
+            assert (record.digest, record.object, record.source_version) == (
+                fresh.digest, fresh.ref, fresh.source_version,
+            )  # fmt: skip
+            assert ("redacted" in record.flags) == bool(fresh.hidden)
+            if record.op == "update":
+                found = diff(states[record.object.key], fresh.state, fresh.ref.type)
+                assert spelled(record.patch) == spelled(found.patch)
+                assert record.fields == found.fields
+                compared += 1
+            states[record.object.key] = fresh.state
+    assert compared > 100
+
+
+@given(JSON, JSON)
+def test_sharing_changes_no_spelling(old: object, new: object) -> None:
+    before, wanted = spelled(old), spelled(new)
+    shared = share(old, new)
+    assert spelled(shared) == wanted
+    assert spelled(old) == before
+    assert (shared is old) == (before == wanted)
+
+
+@pytest.mark.parametrize(("old", "new"), [(1, True), (1, 1.0), (0.0, -0.0), ({"a": 1, "b": 2}, {"b": 2, "a": 1})])
+def test_what_python_holds_for_equal_and_json_does_not_is_not_shared(old: object, new: object) -> None:
+    assert share({"x": [old]}, {"x": [new]})["x"][0] is new
+
+
+def test_a_secret_that_comes_back_is_hidden_again() -> None:
+    def body(value: str, status: str) -> dict:
+        container = {"name": "c", "env": [{"name": "DB_PASSWORD", "value": value}]}
+        meta = {"name": "p", "namespace": "shop", "uid": "u"}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [container]}}
+        return {**pod, "status": {"phase": status}}
+
+    redactor, last = Redactor(KEY), None
+    for value, status in (("one-Secret-1", "a"), ("one-Secret-1", "b"), ("two-Secret-2", "b"), ("one-Secret-1", "b")):
+        last = prepare(body(value, status), scope="lab", redactor=redactor, last=last)
+        assert value not in str(last.state)
+        assert last.hidden == {"spec"}
+        assert last.state == prepare(body(value, status), scope="lab", redactor=redactor).state
