@@ -221,6 +221,11 @@ def dump(record: Record) -> bytes:
 
 def parse(raw: bytes) -> Record:
     """The record of `raw`. Raises BadRecord with the reason: not JSON, unknown version, unknown type, wrong shape."""
+    return parse_body(load(raw))
+
+
+def load(raw: bytes) -> dict[str, Json]:
+    """The JSON object of `raw`, not yet validated. Raises BadRecord when it is none, or of an unknown version."""
     try:
         body = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
@@ -229,6 +234,11 @@ def parse(raw: bytes) -> Record:
         raise BadRecord("not a JSON object")
     if body.get("v") != 1:
         raise BadRecord(f"unknown record version {body.get('v')!r}", hint="upgrade Hindgraph; the record is kept")
+    return body
+
+
+def parse_body(body: dict[str, Json]) -> Record:
+    """The record that a loaded object is. Raises BadRecord: unknown type, wrong shape."""
     try:
         return _ADAPTER.validate_python(body)
     except ValidationError as error:

@@ -40,6 +40,10 @@ from store.rows import (
 _PACK = zstandard.ZstdCompressor(level=3, write_content_size=True)
 _UNPACK = zstandard.ZstdDecompressor()
 _CHANGE = "seq, sf, id, oid, op, late, nb, na, vf, n, uid, noise, body"
+_KNOWN = 200_000
+"""How many keys are remembered as being there, about 250 bytes each; beyond it, all are forgotten and asked again."""
+_MANY = 500
+"""How many ids one look-up asks for."""
 _FACT = {"version": "oid", "edge": "eid", "coverage": "cid"}
 
 
@@ -68,6 +72,7 @@ class SqliteLedger:
         else:
             migrate(self.connection, "ledger")
         self.connection.execute("PRAGMA synchronous = NORMAL")
+        self._known: dict[str, int] = {}
 
     def close(self) -> None:
         self.connection.close()
@@ -80,6 +85,7 @@ class SqliteLedger:
             yield
         except BaseException:
             self.connection.execute("ROLLBACK")
+            self._known.clear()
             raise
         self.connection.execute("COMMIT")
 
@@ -105,11 +111,20 @@ class SqliteLedger:
     def add_object(self, ref: ObjectRef) -> None:
         """Make the identity known; raises StoreCorrupt if another key has the same 64-bit id."""
         key = str(ref.key)
-        row = (oid_of(key), key, ref.source, ref.scope, ref.type, ref.kind, ref.class_, ref.namespace, ref.name)
-        self.connection.execute("INSERT OR IGNORE INTO object VALUES (?,?,?,?,?,?,?,?,?)", row)
-        found = self.connection.execute("SELECT key FROM object WHERE oid = ?", (row[0],)).fetchone()
-        if found[0] != key:
-            raise StoreCorrupt(f"two keys share one id: {found[0]} and {key}")
+        if key not in self._known:
+            self._know(key, ref.source, ref.scope, ref.type, ref.kind, ref.class_, ref.namespace, ref.name)
+
+    def _know(self, key: str, *rest: str | None) -> int:
+        oid = oid_of(key)
+        insert = "INSERT OR IGNORE INTO object VALUES (?,?,?,?,?,?,?,?,?)"
+        if self.connection.execute(insert, (oid, key, *rest)).rowcount == 0:
+            found = self.connection.execute("SELECT key FROM object WHERE oid = ?", (oid,)).fetchone()
+            if found[0] != key:
+                raise StoreCorrupt(f"two keys share one id: {found[0]} and {key}")
+        if len(self._known) >= _KNOWN:
+            self._known.clear()
+        self._known[key] = oid
+        return oid
 
     def _insert(self, op: Insert) -> None:
         row = op.row
@@ -134,30 +149,20 @@ class SqliteLedger:
                     (row.oid, *five, row.lo, row.vlo, row.n, row.uid),
                 )
             elif isinstance(row, EdgeRow):
-                for key in (row.src, row.dst):
-                    self._stub(key)
-                ends = (oid_of(row.src), oid_of(row.dst))
+                ends = (self._end(row.src), self._end(row.dst))
                 run("INSERT INTO edge VALUES (?,?,?,?,?,?,?,?,?,?,?)", (row.eid, *five, row.predicate, *ends, row.body))
             else:
                 run("INSERT INTO coverage VALUES (?,?,?,?,?,?,?,?,?)", (row.cid, *five, row.scope, row.body))
 
-    def _stub(self, text: str) -> None:
-        """The identity of an edge's end, whether or not anybody lives there."""
-        key = parse_key(text)
-        self.connection.execute(
-            "INSERT OR IGNORE INTO object VALUES (?,?,?,?,?,?,?,?,?)",
-            (
-                oid_of(text),
-                text,
-                key.source,
-                key.scope,
-                key.type,
-                key.kind,
-                class_of(key.type),
-                key.namespace,
-                key.name,
-            ),
-        )
+    def _end(self, text: str) -> int:
+        """The id of an edge's end, which becomes known whether or not anybody lives there."""
+        oid = self._known.get(text)
+        if oid is None:
+            key = parse_key(text)
+            oid = self._know(
+                text, key.source, key.scope, key.type, key.kind, class_of(key.type), key.namespace, key.name
+            )
+        return oid
 
     def _close(self, op: Close) -> None:
         sets, values = ("vt = ?, vts = ?, vlo = ?", (op.vt, op.vts, op.vlo))
@@ -267,6 +272,20 @@ class SqliteLedger:
         """(log position, system time) of the last record projected for this scope; (0, 0) before the first."""
         row = self.connection.execute("SELECT position, s FROM position WHERE scope = ?", (scope,)).fetchone()
         return (0, 0) if row is None else (int(row[0]), int(row[1]))
+
+    def floor(self) -> int:
+        """The log position up to which every scope is projected; 0 for a new ledger."""
+        return int(self.connection.execute("SELECT coalesce(min(position), 0) FROM position").fetchone()[0])
+
+    def seen(self, change_ids: Sequence[str]) -> set[str]:
+        """Which of these changes and states are there, whether still believed or not."""
+        found: set[str] = set()
+        for start in range(0, len(change_ids), _MANY):
+            ids = [bytes.fromhex(one) for one in change_ids[start : start + _MANY]]
+            marks = ",".join("?" * len(ids))
+            rows = self.connection.execute(f"SELECT id FROM change WHERE id IN ({marks})", ids)
+            found.update(row[0].hex() for row in rows)
+        return found
 
     def top(self, scope: str) -> int:
         row = self.connection.execute("SELECT top FROM position WHERE scope = ?", (scope,)).fetchone()

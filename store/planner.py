@@ -41,6 +41,7 @@ from store.timeline import Piece, effective, pieces, revise_edge, revise_version
 ANCHOR_EVERY = 32
 """A whole state is stored at least this often, so that a read applies at most 31 patches."""
 
+_NOT_IN_BODY = frozenset(("v", "type", "patch", "state"))
 _State = dict[str, Json]
 
 
@@ -78,19 +79,19 @@ class Reader(Protocol):
     def oids(self, scope: str) -> list[int]: ...
     def live(self, scope: str) -> list[int]: ...
     def top(self, scope: str) -> int: ...
+    def position(self, scope: str) -> tuple[int, int]: ...
     def open_gap(self, oid: int) -> bool: ...
 
 
 class Planner:
-    """Plans the records of one scope, in log order. `forget` after a transaction that was rolled back."""
+    """Plans the records of one scope, in log order. It holds what it planned for believed: after a transaction that
+    was rolled back, take a new one. `position` is the last log position it knows of.
+    """
 
     def __init__(self, reader: Reader, scope: str) -> None:
         self._reader = reader
         self._scope = scope
-        self.forget()
-
-    def forget(self) -> None:
-        """Drop all that is held in memory; it is read again from the ledger."""
+        self.position = reader.position(scope)[0]
         self._heads: dict[int, Head] = {}
         self._facets: dict[tuple[str, str], dict[tuple[str, ...], dict[int, Facet]]] = defaultdict(
             lambda: defaultdict(dict)
@@ -106,15 +107,15 @@ class Planner:
         """The latest instant that any row of the scope begins or ends at."""
         return self._top
 
-    def plan(self, record: Record, seq: int, s: int) -> list[RowOp] | None:
-        """Row operations for one record at log position `seq`, system time `s`; None for a duplicate.
+    def plan(self, record: Record, told: dict[str, Json], seq: int, s: int) -> list[RowOp]:
+        """Row operations for one record, not seen before, at log position `seq` and system time `s`.
 
-        Raises ApplyError when the record does not fit what is stored.
+        `told` is the record as the log keeps it. Raises ApplyError when the record does not fit what is stored.
         """
         if isinstance(record, Change):
-            return self._change(record, seq, s)
+            return self._change(record, told, seq, s)
         if isinstance(record, State):
-            return self._state(record, seq, s)
+            return self._state(record, told, seq, s)
         if isinstance(record, Amend):
             return self._correct(record, record.amends, seq, s)
         if isinstance(record, Retract):
@@ -130,9 +131,7 @@ class Planner:
 
     # -- in order
 
-    def _change(self, record: Change, seq: int, s: int) -> list[RowOp] | None:
-        if self._reader.change_oid(record.id) is not None:
-            return None
+    def _change(self, record: Change, told: dict[str, Json], seq: int, s: int) -> list[RowOp]:
         oid = oid_of(record.object.key)
         head = self._head(oid) or _unseen(record.object)
         if record.op == "delete":
@@ -142,7 +141,7 @@ class Planner:
         else:
             new = self._patched(record, head)
         vf = max(record.valid.not_after, head.vf)
-        return self._place(record, head, new, record.digest, vf, record.valid.not_before, seq, s, record.op)
+        return self._place(record, told, head, new, record.digest, vf, record.valid.not_before, seq, s, record.op)
 
     def _patched(self, record: Change, head: Head) -> _State:
         whole = record.op in ("create", "observe")
@@ -157,9 +156,7 @@ class Planner:
             raise WrongDigest(f"change {record.id} of {record.object.key} gives a state with another digest")
         return state
 
-    def _state(self, record: State, seq: int, s: int) -> list[RowOp] | None:
-        if self._reader.change_oid(record.id) is not None:
-            return None
+    def _state(self, record: State, told: dict[str, Json], seq: int, s: int) -> list[RowOp]:
         if digest(record.state) != record.digest:
             raise WrongDigest(f"state {record.id} of {record.object.key} has another digest")
         oid = oid_of(record.object.key)
@@ -169,7 +166,7 @@ class Planner:
             n = head.next_n
             row = ChangeRow(
                 seq, s, record.id, oid, "state", True, record.valid.not_before, instant, instant, n,
-                record.object.uid, False, body_of(record),
+                record.object.uid, False, body_of(told),
             )  # fmt: skip
             head.next_n += 1
             content = Insert(Content(oid, n, n, record.digest, orjson.dumps(record.state)))
@@ -177,10 +174,12 @@ class Planner:
             return [content, Insert(row), *self._rebuild(oid, head.ref, [], [row], s, seq, extra)]
         if head.digest == record.digest and head.ref.uid == record.object.uid:
             return self._end_gap(oid, s)
-        return self._place(record, head, record.state, record.digest, instant, record.valid.not_before, seq, s, "state")
+        return self._place(
+            record, told, head, record.state, record.digest, instant, record.valid.not_before, seq, s, "state"
+        )
 
     def _place(
-        self, record: Change | State, head: Head, new: _State | None, new_digest: str | None,
+        self, record: Change | State, told: dict[str, Json], head: Head, new: _State | None, new_digest: str | None,
         vf: int, not_before: int, seq: int, s: int, op: str,
     ) -> list[RowOp]:  # fmt: skip
         """Put a state (None: a delete) at the end of the chain, effective at `vf`."""
@@ -200,7 +199,7 @@ class Planner:
         noise = isinstance(record, Change) and "noise" in record.flags
         row = ChangeRow(
             seq, s, record.id, oid, op, False, not_before, max(record.valid.not_after, -MAX), vf, n,
-            record.object.uid, noise, body_of(record),
+            record.object.uid, noise, body_of(told),
         )  # fmt: skip
         ops.append(Insert(row))
         after_all = vf >= self._top and head.living is head.state
@@ -453,10 +452,9 @@ def _unseen(ref: ObjectRef) -> Head:
     return Head(ref, -MAX, None, 0, 0, None, None, ref, None)
 
 
-def body_of(record: Change | State) -> bytes:
+def body_of(told: dict[str, Json]) -> bytes:
     """What answers need of a record beside its content: all but the patch, and of a state all but the state."""
-    left_out = {"patch"} if isinstance(record, Change) else {"state"}
-    return orjson.dumps(record.model_dump(mode="json", by_alias=True, exclude=left_out, exclude_defaults=True))
+    return orjson.dumps({name: value for name, value in told.items() if name not in _NOT_IN_BODY})
 
 
 def edge_body(fact: EdgeFact) -> str:

@@ -6,17 +6,20 @@ others keep flowing. Killed anywhere, it goes on from the position that was comm
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from schema.canonical import Json
 from schema.errors import ApplyError, BadRecord, HindgraphError
-from schema.records import Change, Evidence, Record, State, parse
+from schema.records import Change, Evidence, Record, State, load, parse_body
 from store.ledger import SqliteLedger
 from store.planner import Planner
-from store.rows import RowOp
 
 BATCH = 1000
+_ID = re.compile("[0-9a-f]{32}")
+_IDS = {"amend": ("id", "amends"), "retract": ("id", "retracts")}
 
 
 class LogEntry(Protocol):
@@ -50,55 +53,95 @@ class ProjectStats:
 
 def project(log: ReadableLog, ledger: SqliteLedger, progress: Callable[[int], None] | None = None) -> ProjectStats:
     """Bring the ledger up to the end of the log. `progress` is told after each batch how many records it had."""
-    stats = ProjectStats()
-    planners: dict[str, Planner] = {}
-    floor = min([row[0] for row in ledger.connection.execute("SELECT position FROM position")], default=0)
-    while batch := log.read(after=floor, limit=BATCH):
+    return Projector(log, ledger).run(progress)
+
+
+class Projector:
+    """Projects one log into one ledger, and between runs keeps in memory what the next records will need."""
+
+    def __init__(self, log: ReadableLog, ledger: SqliteLedger) -> None:
+        self._log = log
+        self._ledger = ledger
+        self._planners: dict[str, Planner] = {}
+
+    def run(self, progress: Callable[[int], None] | None = None) -> ProjectStats:
+        """Go on to the end of the log."""
+        stats = ProjectStats()
+        floor = self._ledger.floor()
+        while batch := self._log.read(after=floor, limit=BATCH):
+            try:
+                with self._ledger.transaction():
+                    self._batch(batch, stats)
+            except BaseException:
+                self._planners.clear()
+                raise
+            floor = stats.position = batch[-1].position
+            if progress is not None:
+                progress(len(batch))
+        return stats
+
+    def _batch(self, batch: Sequence[LogEntry], stats: ProjectStats) -> None:
+        done = {scope: self._ledger.position(scope)[0] for scope in {entry.scope for entry in batch}}
+        fresh = [_read(entry) for entry in batch if entry.position > done[entry.scope]]
+        seen = self._ledger.seen([one.record.id for one in fresh if isinstance(one.record, Change | State)])
+        last: dict[str, LogEntry] = {}
+        for one in fresh:
+            scope = one.entry.scope
+            planner = self._planners.get(scope)
+            if planner is None or (scope not in last and planner.position != done[scope]):
+                # The first record of this scope here, or another process moved on since we last looked.
+                planner = self._planners[scope] = Planner(self._ledger, scope)
+            self._apply(one, planner, seen, stats)
+            planner.position = one.entry.position
+            last[scope] = one.entry
+        for scope, entry in last.items():
+            self._ledger.set_position(scope, entry.position, entry.s, self._planners[scope].top)
+
+    def _apply(self, one: _Read, planner: Planner, seen: set[str], stats: ProjectStats) -> None:
+        entry, record = one.entry, one.record
         try:
-            with ledger.transaction():
-                for entry in batch:
-                    _apply(entry, ledger, planners, stats)
-        except BaseException:
-            planners.clear()
-            raise
-        floor = stats.position = batch[-1].position
-        if progress is not None:
-            progress(len(batch))
-    return stats
-
-
-def _apply(entry: LogEntry, ledger: SqliteLedger, planners: dict[str, Planner], stats: ProjectStats) -> None:
-    done, _ = ledger.position(entry.scope)
-    if entry.position <= done:
-        return
-    planner = planners.get(entry.scope)
-    if planner is None:
-        planner = planners[entry.scope] = Planner(ledger, entry.scope)
-    record: Record | None = None
-    ops: list[RowOp] | None = []
-    try:
-        record = parse(entry.raw)
-        ops = planner.plan(record, entry.position, entry.s)
-        if isinstance(record, Evidence):
-            ops = [] if ledger.add_evidence(record, entry.scope, entry.position) else None
-    except (ApplyError, BadRecord) as error:
-        _bury(entry, record, error, ledger, planner)
-        stats.dead += 1
-    else:
-        if isinstance(record, Change | State):
-            ledger.add_object(record.object)
-        if ops is None:
-            stats.duplicates += 1
+            if isinstance(record, BadRecord):
+                raise record
+            if isinstance(record, Evidence):
+                new = self._ledger.add_evidence(record, entry.scope, entry.position)
+            elif new := record.id not in seen:
+                ops = planner.plan(record, one.told, entry.position, entry.s)
+                if isinstance(record, Change | State):
+                    self._ledger.add_object(record.object)
+                    seen.add(record.id)
+                self._ledger.execute(ops)
+        except (ApplyError, BadRecord) as error:
+            self._bury(entry, record, error, planner)
+            stats.dead += 1
         else:
-            ledger.execute(ops)
-            stats.applied += 1
-    ledger.set_position(entry.scope, entry.position, entry.s, planner.top)
+            stats.applied += new
+            stats.duplicates += not new
+
+    def _bury(self, entry: LogEntry, record: Record | BadRecord, error: HindgraphError, planner: Planner) -> None:
+        reason = type(error).__name__
+        self._ledger.add_dead_letter(entry.position, entry.scope, entry.s, reason, error.message)
+        if isinstance(record, Change | State):
+            self._ledger.add_object(record.object)
+            self._ledger.execute(planner.gap(record.object, entry.position, entry.s, reason))
 
 
-def _bury(
-    entry: LogEntry, record: Record | None, error: HindgraphError, ledger: SqliteLedger, planner: Planner
-) -> None:
-    ledger.add_dead_letter(entry.position, entry.scope, entry.s, type(error).__name__, error.message)
-    if isinstance(record, Change | State):
-        ledger.add_object(record.object)
-        ledger.execute(planner.gap(record.object, entry.position, entry.s, type(error).__name__))
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """One entry with what it holds: JSON as the log keeps it, and the record, or why it is none."""
+
+    entry: LogEntry
+    told: dict[str, Json]
+    record: Record | BadRecord
+
+
+def _read(entry: LogEntry) -> _Read:
+    told: dict[str, Json] = {}
+    try:
+        told = load(entry.raw)
+        record = parse_body(told)
+        for name in _IDS.get(record.type, ("id",)):
+            if not _ID.fullmatch(getattr(record, name)):
+                raise BadRecord(f"not a valid record: {name}: not 32 hex digits")
+        return _Read(entry, told, record)
+    except BadRecord as error:
+        return _Read(entry, told, error)

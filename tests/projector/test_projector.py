@@ -73,6 +73,7 @@ def test_an_object_then_and_now() -> None:
         (b"{half", "BadRecord"),
         (b'{"v":7,"type":"change"}', "BadRecord"),
         (b'{"v":1,"type":"gossip"}', "BadRecord"),
+        (change(9, "b", "c", 250).model_copy(update={"id": "not hexadecimal"}), "BadRecord"),
         (change(9, "never", "c", 250), "WrongBase"),
         (change(9, "b", "c", 250).model_copy(update={"digest": "0" * 32}), "WrongDigest"),
         (
