@@ -22,6 +22,7 @@ from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColum
 from api import changes as changed
 from api import demo as story
 from api import home, questions, replaying, text
+from api import symptoms as visible
 from api.answer import Answer
 from api.settings import Settings
 from schema import instants
@@ -157,6 +158,17 @@ def diff(
         start = questions.settle(rewind, moment.scope, before, known_at).at
         answer = questions.difference(rewind, moment, start, namespace=namespace, kind=kind, key=key)
         _tell(answer, text.print_difference, as_json)
+
+
+@app.command(epilog="Example: `hindgraph symptoms --at 2026-03-01T03:00:00Z -n shop`")
+def symptoms(
+    context: typer.Context, at: At = None, known_at: KnownAt = None, scope: Scope = None, namespace: Namespace = None,
+    as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """What is visibly wrong at an instant, and the change that made it so."""
+    with home.past(context.obj) as rewind:
+        moment = questions.settle(rewind, scope, at, known_at)
+        _tell(visible.symptoms(rewind, moment, namespace), text.print_symptoms, as_json)
 
 
 @app.command(epilog="Example: `hindgraph coverage`")

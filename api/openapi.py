@@ -58,6 +58,12 @@ FIELD_CHANGE = _shape(
 )  # fmt: skip
 DIFFERENCE = _shape(object=OBJECT, effect={"type": "string"}, fields=_list(FIELD))
 
+SYMPTOM = _shape(
+    id={"type": "string"}, object=OBJECT, sentence={"type": "string"},
+    fields=_list(_shape(path={"type": "string"}, value={})),
+    since={"anyOf": [_INSTANT, {"type": "null"}], "description": "null: so before the recording"}, change=_TEXT,
+)  # fmt: skip
+
 
 def answer_of(item: dict[str, Any]) -> dict[str, Any]:
     """The schema of an answer object over some items."""
@@ -110,10 +116,16 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     },
     "diff": {"object": _SERVICE, "effect": "changed", "fields": [_ROW]},
     "coverage": _WATCHING,
+    "symptoms": {
+        "id": "service-port-unserved", "object": _SERVICE,
+        "sentence": "port 8443 leads to 8444, which none of its pods declares (https=8443, metrics=9102)",
+        "fields": [{"path": _ROW["path"], "value": 8444}], "since": "2026-12-01T05:04:41.226415Z",
+        "change": _CHANGE["id"],
+    },
 }  # fmt: skip
 ITEMS = {
     "changes": CHANGE, "show": SHOWN, "history": HISTORY, "fields": FIELD_CHANGE, "diff": DIFFERENCE,
-    "coverage": COVERED,
+    "coverage": COVERED, "symptoms": SYMPTOM,
 }  # fmt: skip
 
 

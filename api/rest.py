@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 
 from api import changes as changed
 from api import home, questions
+from api import symptoms as visible
 from api.answer import Answer
 from api.metrics import Metrics
 from api.openapi import responses
@@ -139,6 +140,15 @@ def build(settings: Settings) -> FastAPI:
             start = questions.settle(rewind, moment.scope, before, known_at).at
             told = questions.difference(rewind, moment, start, namespace=namespace, kind=kind, key=key)
             return _answer(request, told)
+
+    @app.get("/v1/symptoms", responses=responses("symptoms"), response_class=Response)
+    def symptoms(
+        request: Request, at: At = None, known_at: KnownAt = None, scope: Scope = None, namespace: Namespace = None
+    ) -> Response:
+        """What is visibly wrong at an instant, and the change that made it so."""
+        with home.past(settings) as rewind:
+            moment = questions.settle(rewind, scope, at, known_at)
+            return _answer(request, visible.symptoms(rewind, moment, namespace))
 
     @app.get("/v1/coverage", responses=responses("coverage"), response_class=Response)
     def coverage(request: Request, at: At = None, known_at: KnownAt = None, scope: Scope = None) -> Response:

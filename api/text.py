@@ -84,6 +84,16 @@ def print_difference(console: Console, items: list[dict[str, Json]]) -> None:
     console.print(table if items else "no difference")
 
 
+def print_symptoms(console: Console, items: list[dict[str, Json]]) -> None:
+    """Two lines a symptom: on what and since when, then what is wrong."""
+    for item in items:
+        since = "since before the recording" if item["since"] is None else f"since {_short(item['since'])}"
+        console.print(f"[bold]{escape(_name(item['object']))}[/bold]  {_short(item['id'])}, {since}", highlight=False)
+        console.print(f"  {escape(str(item['sentence']))}", highlight=False)
+    if not items:
+        console.print("nothing is visibly wrong")
+
+
 def print_coverage(console: Console, items: list[dict[str, Json]]) -> None:
     table = _table("group-resource", "state", "from", "to", "reason")
     for item in items:

@@ -1,4 +1,4 @@
-"""What is not documented does not exist: each field of a record, predicate and error is named in its page."""
+"""What is not documented does not exist: each field of a record, predicate, symptom and error is named in its page."""
 
 from __future__ import annotations
 
@@ -30,6 +30,13 @@ def test_every_predicate_is_in_the_table_of_the_graph_page() -> None:
     table = tomllib.loads((ROOT / "schema/tables/predicates.toml").read_text())
     documented = set(re.findall(r"^\| `([A-Z_]+)` \|", page, re.MULTILINE))
     assert documented == {entry["id"] for entry in table["predicate"]}
+
+
+def test_every_symptom_is_documented() -> None:
+    page = (ROOT / "docs/symptoms.md").read_text()
+    documented = re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE)
+    code = (ROOT / "diagnose/symptoms.py").read_text()
+    assert sorted(documented) == sorted(re.findall(r'_symptom\("([a-z-]+)"', code))
 
 
 def _tree(error: type[HindgraphError]) -> list[type[HindgraphError]]:

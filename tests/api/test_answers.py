@@ -145,6 +145,7 @@ def test_faces_agree(settings, client) -> None:
         (["show", "Deployment/shop/cart", "--at", "-90s"], "/v1/objects/Deployment/shop/cart?at=-90s"),
         (["history", "Deployment/cart"], "/v1/objects/Deployment/cart/history"),
         (["coverage"], "/v1/coverage"),
+        (["symptoms", "-n", "shop"], "/v1/symptoms?namespace=shop"),
     ):
         assert asked(settings, *command) == client.get(path).json()
 
@@ -221,7 +222,7 @@ def test_the_ledger_is_what_the_log_says(settings) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [["changes"], ["history", "Deployment/cart"], ["show", "Pod/cart-1-a"], ["coverage"]]
+    "command", [["changes"], ["history", "Deployment/cart"], ["show", "Pod/cart-1-a"], ["coverage"], ["symptoms"]]
 )
 def test_text_is_plain_where_there_is_no_terminal(settings, command) -> None:
     result = CliRunner().invoke(app, ["--home", str(settings.home), *command], catch_exceptions=False)
