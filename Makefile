@@ -29,6 +29,7 @@ lint: install
 
 bench: install
 	$(BIN)/python -m bench.as_of
+	$(BIN)/python -m bench.answers --changes 100000 --objects 2000
 
 # Needs uv; writes the lock with hashes and without any registry's address.
 lock:

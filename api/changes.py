@@ -1,15 +1,15 @@
 """The question `changes`: what changed before an instant, consequences folded under their head, filtered and paged.
 
-Reading goes newest first in chunks; a group is complete once everything within the folding window above its head was
-read, and leaves the buffer then, so that memory and time grow with the page and not with the past. Which rows there
-are is `store.rewind`'s business, who follows from whom `api.cascade`'s.
+What fits the filter is read newest first; around each such change only its folding window is read to find its head
+and what else follows from that, so that time and memory grow with the page and not with the past. Which rows there are
+is `store.rewind`'s business, who follows from whom `api.cascade`'s.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass
 
 import orjson
@@ -17,9 +17,9 @@ import orjson
 from api.answer import Answer, change_item
 from api.cascade import WINDOW, Group, fold
 from api.questions import Moment, tell
-from schema.canonical import Json, hash128
+from schema.canonical import hash128
 from schema.errors import BadCursor
-from schema.identity import Key, type_of
+from schema.identity import Key
 from schema.instants import MAX
 from schema.paths import matches, parse
 from store.rewind import Recorded, Rewind
@@ -65,31 +65,21 @@ def changes(
     asked = hash128(moment.scope, str(since), repr(astuple(wanted)), str(noise))
     below, moment = (None, moment) if cursor is None else _resumed(cursor, asked, moment)
     close = None if wanted.near is None else neighbourhood(rewind, moment, wanted.near, wanted.hops, since)
-    # A page may begin in the middle of a cascade: read from above it, so that members find the same heads again.
-    until = moment.at if below is None else min(moment.at, below[0] + 2 * WINDOW)
-    roots = _Roots(rewind, moment.known_at)
+    windows = _Windows(rewind, moment, since, noise, wanted.namespace)
     groups: list[Group] = []
-    pending: list[Recorded] = []
-    last: tuple[int, int] | None = None
-    while True:
-        chunk = rewind.changes(
-            moment.scope, namespace=wanted.namespace, since=since, until=until, known_at=moment.known_at, noise=noise,
-            limit=_CHUNK, before_cursor=last,
-        )  # fmt: skip
-        done = len(chunk) < _CHUNK
-        last = (chunk[-1].vf, chunk[-1].seq) if chunk else last
-        settled = -MAX if done or last is None else last[0] + WINDOW
-        folded = fold([*pending, *chunk], roots.root_of)
-        pending = [one for group in folded if group.head.vf <= settled for one in (group.head, *group.members)]
-        groups.extend(
-            group
-            for group in folded
-            if group.head.vf > settled
-            and (below is None or (group.head.vf, group.head.seq) < below)
-            and any(_fits(one, wanted, close) for one in (group.head, *group.members))
-        )
-        if done or len(groups) > limit:
+    waiting: dict[int, Group] = {}
+    for seed in _seeds(rewind, moment, since, wanted, close, noise, None if below is None else below[0] + WINDOW):
+        # Heads of all that is still to come lie at or before it: what lies after it is in its final order.
+        ready = sorted((g for g in waiting.values() if g.head.vf > seed.vf), key=_newest)
+        groups.extend(ready)
+        if len(groups) > limit:
             break
+        waiting = {seq: group for seq, group in waiting.items() if group.head.vf <= seed.vf}
+        group = windows.group_of(seed)
+        if below is None or (group.head.vf, group.head.seq) < below:
+            waiting[group.head.seq] = group
+    else:
+        groups.extend(sorted(waiting.values(), key=_newest))
     page = groups[:limit]
     following = _cursor(page[-1], asked, moment) if len(groups) > limit else None
     items = [change_item(group.head.change, [one.change for one in group.members]) for group in page]
@@ -111,49 +101,69 @@ def neighbourhood(rewind: Rewind, moment: Moment, key: Key, hops: int, since: in
     return found
 
 
-class _Roots:
-    """The top of each object's chain of controllers, remembered for one question."""
+def _seeds(
+    rewind: Rewind, moment: Moment, since: int, wanted: Filter, close: set[Key] | None, noise: bool, until: int | None
+) -> Iterator[Recorded]:
+    """The changes that fit the filter, newest first."""
+    last: tuple[int, int] | None = None
+    while True:
+        chunk = rewind.changes(
+            moment.scope, key=wanted.object, namespace=wanted.namespace, kind=wanted.kind, since=since,
+            until=moment.at if until is None else min(until, moment.at), known_at=moment.known_at, noise=noise,
+            limit=_CHUNK, before_cursor=last,
+        )  # fmt: skip
+        yield from (one for one in chunk if _fits(one, wanted, close))
+        if len(chunk) < _CHUNK:
+            return
+        last = (chunk[-1].vf, chunk[-1].seq)
 
-    def __init__(self, rewind: Rewind, known_at: int) -> None:
+
+class _Windows:
+    """Folded stretches of the past, by namespace; each is read once and serves the changes that lie well inside it."""
+
+    def __init__(self, rewind: Rewind, moment: Moment, since: int, noise: bool, namespace: str | None) -> None:
         self._rewind = rewind
-        self._known_at = known_at
+        self._moment = moment
+        self._since = since
+        self._noise = noise
+        self._namespace = namespace
         self._owners: dict[tuple[Key, str | None], Key | None] = {}
+        self._read: dict[str | None, tuple[int, dict[int, Group]]] = {}
 
-    def root_of(self, one: Recorded) -> Key:
+    def group_of(self, one: Recorded) -> Group:
+        """The group that a change belongs to, whole."""
+        # Controllers act within the namespace of what they own; only what belongs to a node may cross it.
+        space = self._namespace or one.change.object.namespace
+        floor, groups = self._read.get(space, (MAX, {}))
+        if one.vf - WINDOW < floor or one.seq not in groups:
+            floor = max(one.vf - 2 * WINDOW, self._since)
+            rows = self._rewind.changes(
+                self._moment.scope, namespace=space, since=floor, until=min(one.vf + WINDOW, self._moment.at),
+                known_at=self._moment.known_at, noise=self._noise, limit=-1,
+            )  # fmt: skip
+            groups = {row.seq: group for group in fold(rows, self._root_of) for row in (group.head, *group.members)}
+            self._read[space] = (floor, groups)
+        return groups[one.seq]
+
+    def _root_of(self, one: Recorded) -> Key:
+        """The top of an object's chain of controllers."""
         key, uid = one.change.object.key, one.change.object.uid
         seen: set[Key] = set()
         # A delete ends the version that names the owner.
         at = one.vf - 1 if one.change.op == "delete" else one.vf
         while key not in seen:
             seen.add(key)
-            owner = self._owner(key, uid, at)
+            if (key, uid) not in self._owners:
+                self._owners[key, uid] = self._rewind.controller(key, at, self._moment.known_at)
+            owner = self._owners[key, uid]
             if owner is None:
                 break
             key, uid = owner, None
         return key
 
-    def _owner(self, key: Key, uid: str | None, at: int) -> Key | None:
-        if (key, uid) in self._owners:
-            return self._owners[key, uid]
-        version = self._rewind.as_of(key, at, self._known_at)
-        if version is None:
-            return None
-        found = _controller(key, self._rewind.state(version))
-        self._owners[key, uid] = found
-        return found
 
-
-def _controller(key: Key, state: dict[str, Json]) -> Key | None:
-    metadata = state.get("metadata")
-    owners = metadata.get("ownerReferences") if isinstance(metadata, dict) else None
-    for owner in owners if isinstance(owners, list) else []:
-        if isinstance(owner, dict) and owner.get("controller") is True:
-            version, kind, name = owner.get("apiVersion"), owner.get("kind"), owner.get("name")
-            if isinstance(version, str) and isinstance(kind, str) and isinstance(name, str):
-                # Owners of namespaced objects live in the same namespace, but for Node, whose pods have no root else.
-                space = None if kind == "Node" else key.namespace
-                return Key(key.source, key.scope, type_of(version, kind), space, name)
-    return None
+def _newest(group: Group) -> tuple[int, int]:
+    return -group.head.vf, -group.head.seq
 
 
 def _fits(one: Recorded, wanted: Filter, close: set[Key] | None) -> bool:

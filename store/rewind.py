@@ -87,6 +87,10 @@ class DeadLetter:
     detail: str
 
 
+_VERSION = (
+    "o.kind, o.class, v.vf, v.vt, v.vts, v.lo, v.vlo, v.sf, v.n, v.uid, v.seq, "
+    "(SELECT c.id FROM change c WHERE c.seq = v.seq AND c.op != 'state' LIMIT 1)"
+)
 _SEEN = "sf <= :s AND :s < st AND vf <= :t AND (:t < vt OR :s < vts)"
 
 
@@ -156,16 +160,13 @@ class Rewind:
 
     def as_of(self, key: Key, at: int, known_at: int) -> Version | None:
         """The version of an object at (at, known_at), or None where it was not believed to exist."""
-        oid = oid_of(key)
-        rows = self._run(
-            "SELECT vf, vt, vts, lo, vlo, sf, n, uid, seq FROM version WHERE oid = ? AND vf <= ? "
-            "AND sf <= ? AND ? < st ORDER BY vf DESC, seq DESC, sf DESC LIMIT 1",
-            (oid, min(at, known_at), known_at, known_at),
+        row = self._run(
+            f"SELECT {_VERSION} FROM version v JOIN object o ON o.oid = v.oid WHERE v.oid = ? AND v.vf <= ? "
+            "AND v.sf <= ? AND ? < v.st ORDER BY v.vf DESC, v.seq DESC, v.sf DESC LIMIT 1",
+            (oid_of(key), min(at, known_at), known_at, known_at),
         ).fetchone()
-        if rows is None:
-            return None
-        version = self._version(oid, key, rows, known_at)
-        return version if at < version.vt else None
+        version = None if row is None else _version(key, row, known_at)
+        return version if version is not None and at < version.vt else None
 
     def state(self, version: Version) -> dict[str, Json]:
         """The stored state of a version."""
@@ -173,13 +174,12 @@ class Rewind:
 
     def versions(self, key: Key, known_at: int) -> list[Version]:
         """The whole history of a key, all incarnations, oldest first, as believed at `known_at`."""
-        oid = oid_of(key)
         rows = self._run(
-            "SELECT vf, vt, vts, lo, vlo, sf, n, uid, seq FROM version "
-            "WHERE oid = ? AND sf <= ? AND ? < st ORDER BY vf, seq",
-            (oid, known_at, known_at),
-        ).fetchall()
-        return [self._version(oid, key, row, known_at) for row in rows]
+            f"SELECT {_VERSION} FROM version v JOIN object o ON o.oid = v.oid "
+            "WHERE v.oid = ? AND v.sf <= ? AND ? < v.st ORDER BY v.vf, v.seq",
+            (oid_of(key), known_at, known_at),
+        )
+        return [_version(key, row, known_at) for row in rows]
 
     def objects(self, scope: str, at: int, known_at: int) -> list[Version]:
         """Everything that existed at (at, known_at), in key order."""
@@ -191,16 +191,6 @@ class Rewind:
             if version is not None:
                 found.append(version)
         return found
-
-    def _version(
-        self, oid: int, key: Key, row: tuple[int, int, int, int, int, int, int, str | None, int], known_at: int
-    ) -> Version:
-        vf, vt, vts, lo, vlo, sf, n, uid, seq = row
-        if known_at < vts:
-            vt, vlo = MAX, MAX
-        told = self._run("SELECT id FROM change WHERE seq = ? AND op != 'state' LIMIT 1", (seq,)).fetchone()
-        kind, class_ = self._run("SELECT kind, class FROM object WHERE oid = ?", (oid,)).fetchone()
-        return Version(key, kind, class_, uid, vf, vt, lo, vlo, sf, n, told[0].hex() if told else None, seq)
 
     # -- edges
 
@@ -236,6 +226,15 @@ class Rewind:
         )
         return [parse_key(row[0]) for row in rows]
 
+    def controller(self, key: Key, at: int, known_at: int) -> Key | None:
+        """Who owns an object as its controller at (at, known_at)."""
+        rows = self._run(
+            "SELECT o.key, e.body FROM edge e JOIN object o ON o.oid = e.src "
+            f"WHERE e.dst = :oid AND e.predicate = 'OWNS' AND {_SEEN} ORDER BY e.eid",
+            {"oid": oid_of(key), "s": known_at, "t": at},
+        )
+        return next((parse_key(owner) for owner, body in rows if orjson.loads(body)["attrs"].get("controller")), None)
+
     # -- changes
 
     def changes(
@@ -244,6 +243,7 @@ class Rewind:
         *,
         key: Key | None = None,
         namespace: str | None = None,
+        kind: str | None = None,
         since: int = -MAX,
         until: int,
         known_at: int,
@@ -266,6 +266,9 @@ class Rewind:
         if namespace is not None:
             where.append("o.namespace = ?")
             values.append(namespace)
+        if kind is not None:
+            where.append("o.kind = ? COLLATE NOCASE")
+            values.append(kind)
         if scope is not None:
             source, _, name = scope.partition("/")
             where.append("o.source = ? AND o.scope = ?")
@@ -317,6 +320,16 @@ class Rewind:
     def dead_letters(self) -> list[DeadLetter]:
         rows = self._run("SELECT position, scope, reason, detail FROM dead_letter ORDER BY position")
         return [DeadLetter(*row) for row in rows]
+
+
+_VersionColumns = tuple[str, str, int, int, int, int, int, int, int, str | None, int, bytes | None]
+
+
+def _version(key: Key, row: _VersionColumns, known_at: int) -> Version:
+    kind, class_, vf, vt, vts, lo, vlo, sf, n, uid, seq, told = row
+    if known_at < vts:
+        vt, vlo = MAX, MAX
+    return Version(key, kind, class_, uid, vf, vt, lo, vlo, sf, n, told.hex() if told else None, seq)
 
 
 def _recorded(rows: Iterator[tuple[int, int, bytes]]) -> Iterator[Recorded]:
