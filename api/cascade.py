@@ -17,7 +17,9 @@ from store.rewind import Recorded
 WINDOW = 300 * SECOND
 """A controller's consequence follows within this; what comes later stands for itself."""
 
-_CONTROLLERS = frozenset({"kube-controller-manager", "kube-scheduler", "kubelet", "cloud-controller-manager"})
+_CONTROLLERS = frozenset(
+    {"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "cloud-controller-manager"}
+)
 
 
 @dataclass(slots=True)
@@ -34,9 +36,9 @@ def fold(changes: Sequence[Recorded], root_of: Callable[[Recorded], Key]) -> lis
     heads: dict[Key, Group] = {}
     # Among changes of one instant the heads go first: a recording's clock may be too coarse to tell who was first.
     rooted = [(root_of(one), one) for one in changes]
-    rooted.sort(key=lambda pair: (pair[1].vf, not _leads(pair[1], pair[0]), pair[1].seq))
+    rooted.sort(key=lambda pair: (pair[1].vf, not leads(pair[1], pair[0]), pair[1].seq))
     for root, one in rooted:
-        if _leads(one, root):
+        if leads(one, root):
             heads[root] = Group(one)
             groups.append(heads[root])
             continue
@@ -49,7 +51,8 @@ def fold(changes: Sequence[Recorded], root_of: Callable[[Recorded], Key]) -> lis
     return groups
 
 
-def _leads(one: Recorded, root: Key) -> bool:
+def leads(one: Recorded, root: Key) -> bool:
+    """Whether a change is somebody's doing, not the consequence of another."""
     change = one.change
     if change.object.key != root or change.actor.manager in _CONTROLLERS:
         return False

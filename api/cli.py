@@ -222,7 +222,7 @@ def serve(
 @app.command(epilog="Example: `hindgraph demo`")
 def demo() -> None:
     """Replay a small recorded story into a temporary folder and tell it; no cluster needed."""
-    story.tell(_console(), Settings(home=Path(mkdtemp(prefix="hindgraph-demo-"))))
+    story.tell(_console(), Path(mkdtemp(prefix="hindgraph-demo-")))
 
 
 def main() -> None:

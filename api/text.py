@@ -20,15 +20,33 @@ def print_changes(console: Console, items: list[dict[str, Json]], expand: bool =
     table = _table("when", "op", "object", "by", "what")
     for item in items:
         _change_row(table, item, "")
-        members = item["members"]
-        followed = [one for one in members if isinstance(one, dict)] if isinstance(members, list) else []
+        followed = members(item)
         if expand:
             for member in followed:
                 _change_row(table, member, "  └ ")
         elif followed:
-            kinds = Counter(str(_map(one["object"])["kind"]) for one in followed)
-            table.add_row("  └", "", escape("then " + ", ".join(f"{kind} ×{n}" for kind, n in kinds.items())))
+            table.add_row("  └", "", _consequences(followed))
     console.print(table if items else "no changes")
+
+
+def change_lines(item: dict[str, Json]) -> list[str]:
+    """A change where there is no room for a table: what happened, then a line a field, then its consequences."""
+    by = _actor(item)
+    lines = [f"{_when(item)}  [bold]{escape(_name(item['object']))}[/bold]  {_short(item['op'])}{by and f' by {by}'}"]
+    lines += [f"  {line}" for line in _fields(item["fields"]).splitlines()]
+    followed = members(item)
+    return [*lines, f"  {_consequences(followed)}"] if followed else lines
+
+
+def members(item: dict[str, Json]) -> list[dict[str, Json]]:
+    """The changes that are folded under one."""
+    told = item["members"]
+    return [one for one in told if isinstance(one, dict)] if isinstance(told, list) else []
+
+
+def field_lines(fields: Json) -> list[str]:
+    """A line a field: path, before and after."""
+    return _fields(fields).splitlines()
 
 
 def print_history(console: Console, items: list[dict[str, Json]]) -> None:
@@ -127,14 +145,22 @@ def _table(*columns: str) -> Table:
 
 
 def _change_row(table: Table, item: dict[str, Json], indent: str) -> None:
+    table.add_row(
+        indent + _when(item), _short(item["op"]), escape(_name(item["object"])), _actor(item), _fields(item["fields"])
+    )
+
+
+def _when(item: dict[str, Json]) -> str:
     valid = _map(item["valid"])
-    when = valid["not_after"]
     if "from_relist" in (item["flags"] if isinstance(item["flags"], list) else []):
         # Nobody watched: all that is known is an interval.
-        when = f"{valid['not_before']} – {when}"
-    table.add_row(
-        indent + _short(when), _short(item["op"]), escape(_name(item["object"])), _actor(item), _fields(item["fields"])
-    )
+        return f"{valid['not_before']} – {valid['not_after']}"
+    return str(valid["not_after"])
+
+
+def _consequences(members: list[dict[str, Json]]) -> str:
+    kinds = Counter(str(_map(one["object"])["kind"]) for one in members)
+    return escape("then " + ", ".join(f"{kind} ×{n}" for kind, n in kinds.items()))
 
 
 def _actor(item: dict[str, Json]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from pathlib import Path
 
 import pytest
@@ -68,13 +67,3 @@ def test_a_file_that_is_no_recording_leaves_the_past_alone(home, tmp_path) -> No
     with pytest.raises(BadRecording):
         CliRunner().invoke(app, ["--home", str(home), "replay", str(STORY), str(other)], catch_exceptions=False)
     assert run(home, "coverage") == before
-
-
-def test_the_demo_tells_a_story_and_its_next_commands_work(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("api.cli.mkdtemp", lambda prefix: str(tmp_path))
-    told = CliRunner().invoke(app, ["demo"], catch_exceptions=False)
-    assert told.exit_code == 0
-    commands = [shlex.split(line)[1:] for line in told.stdout.splitlines() if line.startswith("hindgraph ")]
-    assert len(commands) == 5
-    for command in commands[:-1]:
-        assert run(tmp_path, *command[2:])["items"]
