@@ -28,6 +28,7 @@ lint: install
 	$(BIN)/lint-imports
 
 bench: install
+	$(BIN)/python -m bench.capture
 	$(BIN)/python -m bench.as_of
 	$(BIN)/python -m bench.answers --changes 100000 --objects 2000
 

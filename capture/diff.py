@@ -1,113 +1,93 @@
 """What changed between two stored states: a patch for machines, keyed field paths for people. Pure.
 
-The patch is exact: applied to the old state it gives the new one. The fields are compared in a comparison form
-(quantities, absent and empty, instants) that exists only here, so a change in spelling alone has a patch and no fields.
-How list items are told apart and what counts as noise are tables. Both states are redacted before they come here.
+The patch is exact: applied to the old state it gives the new one. The fields are compared in a form that exists only
+while comparing (`capture.comparison`), so a change in spelling alone has a patch and no fields. How list items are told
+apart is `capture.keys`, what is no news `capture.noise`. Both states are redacted before they come here.
 """
 
 from __future__ import annotations
 
-import re
-import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
-from functools import cache
-from importlib.resources import files
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+from functools import lru_cache
+from typing import NamedTuple
 
 import orjson
 
+from capture.comparison import alike, cut, empty, is_mask, same
+from capture.keys import NOTHING_DECLARED, Declared, ListRule, guessed_rule, labels, table_rule
+from capture.noise import is_noise
 from schema.canonical import Json, canonical, digest
-from schema.errors import BadInstant
-from schema.instants import parse
 from schema.patch import PatchOp, escape
+from schema.paths import field_name
 from schema.records import Effect, FieldChange
 
-_CUT = 2048
-_PRESENCE = frozenset(
-    {"podSelector", "namespaceSelector", "selector", "emptyDir", "resources", "securityContext", "from", "to"}
-)
-_QUANTITIES = frozenset(
-    {"requests", "limits", "hard", "used", "capacity", "allocatable", "default", "defaultRequest", "max", "min"}
-)
-_SUFFIX = {"": Fraction(1), "n": Fraction(1, 10**9), "u": Fraction(1, 10**6), "m": Fraction(1, 1000)} | {
-    unit: Fraction(base**power)
-    for base, units in ((1000, "kMGTPE"), (1024, ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")))
-    for power, unit in enumerate(units, 1)
-}
-_QUANTITY = re.compile(r"([+-]?\d+(?:\.\d*)?|[+-]?\.\d+)(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?\d{1,2}))?\Z")
 _ORDERED = frozenset({"clusterIPs", "ipFamilies", "envFrom", "sources"})
 """Keyless lists whose order has meaning: the primary family, the later source that wins."""
-_BARE = re.compile(r"[^.\[\]/\"#]+\Z")
+
+_SEQUENCES = frozenset({"command", "args"})
+"""Lists of words that are one sentence: the one place where an index says where."""
+
+_LONGEST_SEQUENCE = 500  # Words beyond which a sequence is only said to differ: comparing takes the square.
 
 
-@dataclass(frozen=True, slots=True)
-class Diff:
-    """`noise`: nothing in it is news. `duplicate_keys`: a keyed list holds one key more than once."""
+class Diff(NamedTuple):
+    """`noise`: nothing in it is news. `duplicate_keys`: a keyed list holds one key more than once. `guessed`: lists
+    whose keys nobody declared."""
 
     patch: list[PatchOp]
     fields: list[FieldChange]
     noise: bool
     duplicate_keys: bool
+    guessed: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _ListRule:
-    names: frozenset[str]
-    keys: tuple[str, ...]
-    under: frozenset[str]
-    types: frozenset[str]
-    ordered: bool
-    defaults: dict[str, Json]
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where the walk is: shown path, pointer, and the plain names on the way (list keys by their values)."""
+class _Place(NamedTuple):
+    """Where the walk is: shown path, pointer, and the plain names on the way (`*` for an item)."""
 
     path: str
     pointer: str
     names: tuple[str, ...]
 
     def field(self, name: str) -> _Place:
-        shown = name if _BARE.match(name) else None
-        path = f"{self.path}.{shown}" if shown and self.path else shown or f"{self.path}[{orjson.dumps(name).decode()}]"
-        return _Place(path, f"{self.pointer}/{escape(name)}", (*self.names, name))
+        shown, token = _spelling(name)
+        path = self.path + shown if self.path else shown.removeprefix(".")
+        return _Place(path, self.pointer + token, (*self.names, name))
 
-    def item(self, label: str, index: int, name: str) -> _Place:
-        return _Place(f"{self.path}{label}", f"{self.pointer}/{index}", (*self.names, name))
+    def item(self, label: str, index: int) -> _Place:
+        return _Place(self.path + label, f"{self.pointer}/{index}", (*self.names, "*"))
 
 
-def diff(
-    old: dict[str, Json], new: dict[str, Json], type: str, list_keys: Mapping[str, tuple[str, ...]] | None = None
-) -> Diff:
-    """The difference of two stored states of one object of `type` (`apps/Deployment`).
+@lru_cache(16384)
+def _spelling(name: str) -> tuple[str, str]:
+    """A name as a step of a path and as a token of a pointer."""
+    return field_name(name), f"/{escape(name)}"
 
-    `list_keys` holds what a CRD declares, by dotted path of the list.
-    """
-    walk = _Walk(type, list_keys or {})
+
+def diff(old: dict[str, Json], new: dict[str, Json], type: str, declared: Declared = NOTHING_DECLARED) -> Diff:
+    """The difference of two stored states of one object of `type` (`apps/Deployment`); `declared`: by its CRD."""
+    walk = _Walk(type, declared)
     walk.compare(old, new, _Place("", "", ()))
     patch: list[PatchOp] = []
     _patch(old, new, "", patch)
-    noisy = _noise_paths(type)
-    noise = all(any(_fits(names, one) for one in noisy) for names in walk.names)
-    return Diff(patch, walk.fields, noise, walk.duplicates)
+    noise = all(is_noise(type, names) for names in walk.names)
+    return Diff(patch, walk.fields, noise, walk.duplicates, tuple(walk.guessed))
 
 
 class _Walk:
-    def __init__(self, type_: str, declared: Mapping[str, tuple[str, ...]]) -> None:
+    def __init__(self, type_: str, declared: Declared) -> None:
         self._type = type_
         self._declared = declared
         self.fields: list[FieldChange] = []
         self.names: list[tuple[str, ...]] = []
         self.duplicates = False
+        self.guessed: dict[str, None] = {}
 
     def compare(self, old: Json, new: Json, place: _Place) -> None:
-        # Python holds 1 and true for equal; JSON does not.
-        if old is new or (old == new and canonical(old) == canonical(new)):
+        if same(old, new):
             return
-        if isinstance(old, dict) and isinstance(new, dict) and not (_is_mask(old) or _is_mask(new)):
+        if isinstance(old, dict) and isinstance(new, dict) and not (is_mask(old) or is_mask(new)):
             # What is the very same object in both needs no look: `capture.normalise` shares what did not move.
             differ = [name for name in new if name not in old or old[name] is not new[name]]
             differ += [name for name in old if name not in new]
@@ -123,68 +103,68 @@ class _Walk:
                     self.compare(old[name], new[name], below)
         elif isinstance(old, list) and isinstance(new, list):
             self._lists(old, new, place)
-        elif not _alike(old, new, place.names):
-            if _empty(old, place.names):
+        elif not alike(old, new, place.names):
+            if empty(old, place.names):
                 self._appear(new, place, "added")
-            elif _empty(new, place.names):
+            elif empty(new, place.names):
                 self._appear(old, place, "removed")
             else:
                 self._say(place, "changed", old, new)
 
     def _appear(self, value: Json, place: _Place, effect: Effect) -> None:
         """A whole subtree came or went: an entry for it, for every map and keyed item in it, and for its leaves."""
-        if _empty(value, place.names):
+        if empty(value, place.names):
             return
         self._say(place, effect, value if effect == "removed" else None, value if effect == "added" else None)
-        if isinstance(value, dict) and not _is_mask(value):
+        if isinstance(value, dict) and not is_mask(value):
             for name in sorted(value):
                 self._appear(value[name], place.field(name), effect)
         elif isinstance(value, list):
-            keys = self._keys(value, [], place)
-            if keys is not None:
-                for index, (label, item) in enumerate(_labelled(value, keys)):
-                    self._appear(item, place.item(label, index, label), effect)
+            rule = self._rule(value, (), place)
+            if rule is not None:
+                for index, label in enumerate(labels(value, rule)):
+                    self._appear(value[index], place.item(label, index), effect)
 
     def _say(self, place: _Place, effect: Effect, before: Json, after: Json) -> None:
         self.names.append(place.names)
         change = FieldChange(
-            path=place.path, pointer=place.pointer, effect=effect, before=_cut(before), after=_cut(after)
+            path=place.path, pointer=place.pointer, effect=effect, before=cut(before), after=cut(after)
         )
         self.fields.append(change)
 
     def _lists(self, old: list[Json], new: list[Json], place: _Place) -> None:
-        rule = self._rule(place)
-        keys = self._keys(old, new, place)
-        if keys is None:
+        rule = self._rule(old, new, place)
+        if rule is None:
             self._bag(old, new, place)
             return
-        before, after = dict(_labelled(old, keys)), dict(_labelled(new, keys))
-        old_at = {label: index for index, label in enumerate(before)}
-        new_at = {label: index for index, label in enumerate(after)}
-        shadowed = _repeated(before) | _repeated(after)
+        mine, theirs = labels(old, rule), labels(new, rule)
+        before, after = dict(zip(mine, old, strict=True)), dict(zip(theirs, new, strict=True))
+        at = {label: index for index, label in enumerate(theirs)}
+        shadowed = _repeated(mine) | _repeated(theirs)
         self.duplicates = self.duplicates or bool(shadowed)
-        for label in [*before, *(label for label in after if label not in before)]:
+        for index, label in enumerate(mine):
             if label not in after:
-                self._appear(before[label], place.item(label, old_at[label], "*"), "removed")
-            elif label not in before:
-                self._appear(after[label], place.item(label, new_at[label], "*"), "added")
-            elif _count(label, before) == _count(label, after) or label not in shadowed:
-                self.compare(before[label], after[label], place.item(label, new_at[label], "*"))
+                self._appear(before[label], place.item(label, index), "removed")
+            elif before[label] is not after[label] and (
+                label not in shadowed or _count(label, mine) == _count(label, theirs)
+            ):
+                self.compare(before[label], after[label], place.item(label, at[label]))
+        for label in theirs:
+            if label not in before:
+                self._appear(after[label], place.item(label, at[label]), "added")
         for label in sorted(shadowed):
-            self._effective(label, before, after, new_at, place)
-        kept = [label for label in before if label in after]
-        if rule is not None and rule.ordered and kept != [label for label in after if label in before]:
-            self._say(place, "reordered", list(kept), [label for label in after if label in before])
+            self._effective(label, before, after, place.item(label, at.get(label, 0)))
+        if rule.ordered and mine != theirs:
+            kept, now = [one for one in mine if one in after], [one for one in theirs if one in before]
+            if kept != now:
+                self._say(place, "reordered", list(kept), list(now))
 
-    def _effective(
-        self, label: str, before: dict[str, Json], after: dict[str, Json], at: dict[str, int], place: _Place
-    ) -> None:
+    def _effective(self, label: str, before: dict[str, Json], after: dict[str, Json], spot: _Place) -> None:
         """Of several items with one key the last counts: say how that one changed, at the path without ordinal."""
         was, now = _last(label, before), _last(label, after)
         if was is None or now is None or was == now:
             return
         effect: Effect = "shadowed" if _count(label, after) >= _count(label, before) else "unshadowed"
-        spot = place.item(label, at[label], "*")
         if isinstance(was, dict) and isinstance(now, dict):
             for name in sorted(was.keys() | now.keys()):
                 if was.get(name) != now.get(name):
@@ -193,78 +173,63 @@ class _Walk:
             self._say(spot, effect, was, now)
 
     def _bag(self, old: list[Json], new: list[Json], place: _Place) -> None:
-        """No key: compare as a bag of contents; the order of scalars such as `args` is part of the content."""
-        scalars = not any(isinstance(item, dict | list) for item in (*old, *new))
-        if scalars and place.names[-1:] and place.names[-1] in ("command", "args"):
-            self._say(place, "changed", list(old), list(new))
+        """No key: a sentence word by word, anything else as a bag of contents."""
+        name = place.names[-1] if place.names else ""
+        if name in _SEQUENCES and all(isinstance(item, str) for item in (*old, *new)):
+            self._sequence([str(item) for item in old], [str(item) for item in new], place)
             return
         left = Counter(canonical(item) for item in old)
         right = Counter(canonical(item) for item in new)
         for body in sorted((left - right).elements()):
             item = orjson.loads(body)
-            self._say(place.item(_content(item), old.index(item), "*"), "removed", item, None)
+            self._say(place.item(_content(item), old.index(item)), "removed", item, None)
         for body in sorted((right - left).elements()):
             item = orjson.loads(body)
-            self._say(place.item(_content(item), new.index(item), "*"), "added", None, item)
-        if left == right and place.names[-1:] and place.names[-1] in _ORDERED:
+            self._say(place.item(_content(item), new.index(item)), "added", None, item)
+        if left == right and name in _ORDERED:
             self._say(place, "reordered", list(old), list(new))
 
-    def _rule(self, place: _Place) -> _ListRule | None:
-        declared = self._declared.get(".".join(place.names))
-        if declared:
-            return _ListRule(frozenset(), declared, frozenset(), frozenset(), False, {})
-        name = place.names[-1] if place.names else ""
-        for rule in _list_rules():
-            fits = name in rule.names and (not rule.types or self._type in rule.types)
-            if fits and (not rule.under or rule.under & set(place.names)):
-                return rule
-        return None
+    def _sequence(self, old: list[str], new: list[str], place: _Place) -> None:
+        """The sentence as a whole, then the words that came, went or took the place of another."""
+        self._say(place, "changed", list(old), list(new))
+        if max(len(old), len(new)) > _LONGEST_SEQUENCE:
+            return
+        for verb, old_from, old_to, new_from, new_to in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+            if verb == "equal":
+                continue
+            common = min(old_to - old_from, new_to - new_from)
+            for step in range(common):
+                spot = place.item(f"[i:{new_from + step}]", new_from + step)
+                self._say(spot, "changed", old[old_from + step], new[new_from + step])
+            for index in range(old_from + common, old_to):
+                self._say(place.item(f"[i:{index}]", index), "removed", old[index], None)
+            for index in range(new_from + common, new_to):
+                self._say(place.item(f"[i:{index}]", index), "added", None, new[index])
 
-    def _keys(self, old: Sequence[Json], new: Sequence[Json], place: _Place) -> _ListRule | None:
-        """How to tell the items apart, or None: by a table or declared key, else by a field that is unique in both."""
+    def _rule(self, old: Sequence[Json], new: Sequence[Json], place: _Place) -> ListRule | None:
+        """How to tell the items apart, or None: what the CRD declares, what the table says, else a guess."""
         items = [*old, *new]
         if not items or not all(isinstance(item, dict) for item in items):
             return None
-        rule = self._rule(place)
-        if rule is not None and all(
-            isinstance(item, dict) and all(key in item or key in rule.defaults for key in rule.keys) for item in items
-        ):
-            return rule
-        for key in ("name", "key", "id", "uid", "type", "ip", "path", "host"):
-            values = [item.get(key) for item in items if isinstance(item, dict)]
-            if all(isinstance(value, str) for value in values):
-                mine, theirs = values[: len(old)], values[len(old) :]
-                if len(set(mine)) == len(mine) and len(set(theirs)) == len(theirs):
-                    return _ListRule(frozenset(), (key,), frozenset(), frozenset(), False, {})
-        return None
+        for rule in (self._declared.rule(place.names), table_rule(self._type, place.names)):
+            if rule is not None and rule.tells(items):
+                return rule
+        rule = guessed_rule(old, new)
+        if rule is not None:
+            self.guessed[place.path] = None
+        return rule
 
 
-def _labelled(items: Sequence[Json], rule: _ListRule) -> Iterator[tuple[str, Json]]:
-    seen: Counter[str] = Counter()
-    for item in items:
-        if isinstance(item, dict):
-            keys = {key: item.get(key, rule.defaults.get(key)) for key in rule.keys}
-            label = f"[k:{canonical(keys).decode()}]"
-            seen[label] += 1
-            yield label if seen[label] == 1 else f"{label}#{seen[label]}", item
+def _repeated(found: list[str]) -> set[str]:
+    return {label.rpartition("#")[0] for label in found if label[-1] != "]"}
 
 
-def _repeated(labels: dict[str, Json]) -> set[str]:
-    return {label.rpartition("#")[0] for label in labels if "]#" in label}
+def _count(label: str, found: Sequence[str] | dict[str, Json]) -> int:
+    return sum(one == label or one.startswith(f"{label}#") for one in found)
 
 
-def _count(label: str, labels: dict[str, Json]) -> int:
-    return sum(one == label or one.startswith(f"{label}#") for one in labels)
-
-
-def _last(label: str, labels: dict[str, Json]) -> Json:
-    found = [item for one, item in labels.items() if one == label or one.startswith(f"{label}#")]
-    return found[-1] if found else None
-
-
-def _is_mask(value: Json) -> bool:
-    """A redacted value is one leaf."""
-    return isinstance(value, dict) and value.keys() == {"redacted", "length"}
+def _last(label: str, found: dict[str, Json]) -> Json:
+    return next((item for one, item in reversed(found.items()) if one == label or one.startswith(f"{label}#")), None)
 
 
 def _content(item: Json) -> str:
@@ -273,55 +238,18 @@ def _content(item: Json) -> str:
     return f"[v:{orjson.dumps(item).decode()}]"
 
 
-def _cut(value: Json) -> Json:
-    if value is None or isinstance(value, bool | int | float) or (isinstance(value, str) and len(value) < _CUT // 6):
-        return value
-    body = orjson.dumps(value)
-    if len(body) <= _CUT:
-        return value
-    text = value if isinstance(value, str) else body.decode()
-    return {"cut": text[:512], "digest": digest(value), "length": len(text)}
-
-
-def _empty(value: Json, names: tuple[str, ...]) -> bool:
-    return value is None or (value in ({}, []) and not (names and names[-1] in _PRESENCE))
-
-
-def _alike(old: Json, new: Json, names: tuple[str, ...]) -> bool:
-    """Equal in the comparison form: absent and empty, one quantity or one instant spelled twice."""
-    if _empty(old, names) and _empty(new, names):
-        return True
-    if len(names) > 1 and names[-2] in _QUANTITIES:
-        mine, theirs = _quantity(old), _quantity(new)
-        return mine is not None and mine == theirs
-    if isinstance(old, str) and isinstance(new, str) and old[4:5] == "-" == new[4:5]:
-        try:
-            return parse(old) == parse(new)
-        except BadInstant:
-            return False
-    return False
-
-
-def _quantity(value: Json) -> Fraction | None:
-    match = _QUANTITY.match(str(value)) if isinstance(value, str | int | float) else None
-    if match is None:
-        return None
-    number, suffix, exponent = match.groups()
-    return Fraction(number) * (_SUFFIX[suffix or ""] if exponent is None else Fraction(10) ** int(exponent))
-
-
 def _patch(old: Json, new: Json, pointer: str, out: list[PatchOp]) -> None:
-    if old is new or (old == new and canonical(old) == canonical(new)):
+    if same(old, new):
         return
     if isinstance(old, dict) and isinstance(new, dict):
         for name in old:
             if name not in new:
-                out.append({"op": "remove", "path": f"{pointer}/{escape(name)}"})
+                out.append({"op": "remove", "path": pointer + _spelling(name)[1]})
             elif old[name] is not new[name]:
-                _patch(old[name], new[name], f"{pointer}/{escape(name)}", out)
+                _patch(old[name], new[name], pointer + _spelling(name)[1], out)
         for name in new:
             if name not in old:
-                out.append({"op": "add", "path": f"{pointer}/{escape(name)}", "value": new[name]})
+                out.append({"op": "add", "path": pointer + _spelling(name)[1], "value": new[name]})
     elif isinstance(old, list) and isinstance(new, list) and old and new:
         common = min(len(old), len(new))
         ops: list[PatchOp] = []
@@ -334,33 +262,3 @@ def _patch(old: Json, new: Json, pointer: str, out: list[PatchOp]) -> None:
         out.extend(ops if len(orjson.dumps(ops)) < len(orjson.dumps(whole)) else [whole])
     else:
         out.append({"op": "replace", "path": pointer, "value": new})
-
-
-def _fits(names: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
-    if len(names) < len(pattern):
-        return False
-    return all(want in ("*", name) for name, want in zip(names, pattern, strict=False))
-
-
-@cache
-def _list_rules() -> tuple[_ListRule, ...]:
-    table = tomllib.loads(files("schema").joinpath("tables/list_keys.toml").read_text())
-    return tuple(
-        _ListRule(
-            frozenset(entry["names"]), tuple(entry["keys"]), frozenset(entry.get("under", ())),
-            frozenset(entry.get("types", ())), entry.get("ordered", False), entry.get("defaults", {}),
-        )
-        for entry in table["list"]
-    )  # fmt: skip
-
-
-@cache
-def _noise_paths(type_: str) -> tuple[tuple[str, ...], ...]:
-    table = tomllib.loads(files("schema").joinpath("tables/noise.toml").read_text())
-    out = []
-    for entry in table["noise"]:
-        if type_ in entry["types"] or "*" in entry["types"]:
-            for path in entry["paths"]:
-                head, mark, rest = path.partition("annotations.")
-                out.append((*head.strip(".").split("."), "annotations", rest) if mark else tuple(path.split(".")))
-    return tuple(out)

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass
 from hashlib import blake2b
+from typing import NamedTuple
 
 import orjson
 
@@ -25,8 +25,7 @@ from schema.records import ObjectRef, SourceVersion
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(NamedTuple):
     """One object, ready to be compared and recorded. `hidden`: the top-level fields in which something was hidden;
     `prints`: a hash of each top-level field as it was sent, so that its redacted form can be used again."""
 
@@ -75,19 +74,19 @@ def prepare(
         raise BadRecording(f"{kind} {name} cannot be stored: {error}") from None
     generation, version = meta.get("generation"), meta.get("resourceVersion")
     managed = meta.get("managedFields")
-    ref = ObjectRef(
-        source=source,
-        scope=scope,
-        type=type_,
-        kind=kind,
-        class_=class_of(type_),
-        namespace=namespace if isinstance(namespace, str) and namespace else None,
-        name=name,
-        uid=uid if isinstance(uid, str) else _derived_uid(meta),
-    )
+    scoped = namespace if isinstance(namespace, str) and namespace else None
+    incarnation = uid if isinstance(uid, str) else _derived_uid(meta)
+    if last is not None and last.ref.uid == incarnation and last.key == (source, scope, type_, scoped, name):
+        ref, key = last.ref, last.key
+    else:
+        ref = ObjectRef(
+            source=source, scope=scope, type=type_, kind=kind, class_=class_of(type_), namespace=scoped, name=name,
+            uid=incarnation,
+        )  # fmt: skip
+        key = ref.key
     return Prepared(
         ref=ref,
-        key=ref.key,
+        key=key,
         state=state,
         digest=state_digest,
         source_version=SourceVersion(
@@ -122,8 +121,8 @@ def _redacted(
     for name, value in whole.items():
         fresh = value
         if isinstance(value, dict | list):
-            prints[name] = blake2b(orjson.dumps(value), digest_size=16).digest()
-            if last is not None and last.prints.get(name) == prints[name]:
+            prints[name] = print_ = blake2b(orjson.dumps(value), digest_size=16).digest()
+            if last is not None and last.prints.get(name) == print_:
                 state[name] = before[name]
                 if name in last.hidden:
                     hidden.add(name)
@@ -138,36 +137,25 @@ def _redacted(
 def share(old: Json, new: Json) -> Json:
     """`new`, made of the very parts of `old` wherever the two are spelled alike, keys in the same order; `old` itself
     if they are alike throughout. Comparing and storing then cost what changed."""
-    if isinstance(new, dict):
-        if not isinstance(old, dict):
-            return new
-        alike = len(old) == len(new)
-        for (name, value), other in zip(new.items(), old if alike else new, strict=True):
-            if name != other:
-                alike = False
-            if name in old:
-                mine = old[name]
-                same = share(mine, value)
-                if same is not value:
-                    new[name] = same
-                if same is not mine:
-                    alike = False
-        return old if alike else new
-    if isinstance(new, list):
-        if not isinstance(old, list):
-            return new
-        alike = len(old) == len(new)
+    # Python holds 1, 1.0 and true for equal, and takes no notice of the order of keys; the spelling tells.
+    if old == new and orjson.dumps(old) == orjson.dumps(new):
+        return old
+    if isinstance(new, dict) and isinstance(old, dict):
+        for name, value in new.items():
+            mine = old.get(name)
+            if isinstance(value, str):
+                if mine == value:
+                    new[name] = mine
+            elif isinstance(value, dict | list) and share(mine, value) is mine:
+                new[name] = mine
+    elif isinstance(new, list) and isinstance(old, list):
         for index, (mine, value) in enumerate(zip(old, new, strict=False)):
-            same = share(mine, value)
-            if same is not value:
-                new[index] = same
-            if same is not mine:
-                alike = False
-        return old if alike else new
-    # Python holds 1, 1.0 and true for equal, and 0.0 for -0.0; JSON does not.
-    return (
-        old if type(old) is type(new) and old == new and (not isinstance(new, float) or str(old) == str(new)) else new
-    )
+            if isinstance(value, str):
+                if mine == value:
+                    new[index] = mine
+            elif isinstance(value, dict | list) and share(mine, value) is mine:
+                new[index] = mine
+    return new
 
 
 def _folded(secret: dict[str, Json]) -> dict[str, Json]:

@@ -40,7 +40,9 @@ _BARE = frozenset({"apiVersion", "kind"})
 _SECRET_KEYS = frozenset({"data", "stringData"})
 _CONFIG_KEYS = frozenset({"data", "binaryData"})
 _UNWALKED = {"core/Secret": _SECRET_KEYS | _CONFIG_KEYS, "core/ConfigMap": _SECRET_KEYS | _CONFIG_KEYS}
-_REMEMBERED, _LONGEST = 65_536, 512  # Clean texts kept, and the longest one: some 10 MB at most in practice.
+_PLAIN = re.compile(r"[0-9a-fTZ:.+-]*\Z")
+"""Times, addresses, digests, uids: letters of which no pattern above could be made."""
+_ROOM = 16_000_000  # Characters of clean texts that are remembered.
 
 
 class Redactor:
@@ -52,6 +54,8 @@ class Redactor:
         self._key = key
         self.key_id = hmac.new(key, b"key id", sha256).hexdigest()[:8]
         self._clean: set[str] = set()
+        self._leaves: set[str] = set()
+        self._room = _ROOM
 
     def redact(self, obj: dict[str, Json], type: str) -> dict[str, Json]:
         """The object without credentials; the same object where there is nothing to hide."""
@@ -76,7 +80,7 @@ class Redactor:
 
     def redact_text(self, text: str) -> str:
         """Free text without what has the shape of a credential."""
-        if text in self._clean:
+        if text in self._clean or _PLAIN.match(text):
             return text
         fresh = _URL.sub(lambda found: f"{found[1]}:{self._token(found[2])}@", text)
         fresh = _SHAPES.sub(lambda found: self._token(found[0]), fresh)
@@ -85,11 +89,16 @@ class Redactor:
         )
         if fresh != text:
             return fresh
-        if len(text) <= _LONGEST:
-            if len(self._clean) >= _REMEMBERED:
-                self._clean.clear()
-            self._clean.add(text)
+        self._remember(text, self._clean)
         return text
+
+    def _remember(self, text: str, clean: set[str]) -> None:
+        self._room -= len(text) + 64
+        if self._room < 0:
+            self._clean.clear()
+            self._leaves.clear()
+            self._room = _ROOM
+        clean.add(text)
 
     def _metadata(self, meta: Json) -> Json:
         if not isinstance(meta, dict):
@@ -102,7 +111,7 @@ class Redactor:
 
     def _walk(self, node: dict[str, Json] | list[Json], field: str) -> Json:
         """Every text below `node`, which is the value of `field`. This is where capture spends its time."""
-        clean = self._clean
+        clean = self._leaves
         if isinstance(node, dict):
             out = node
             if field == "env" or ("name" in node and isinstance(node.get("value"), str)):
@@ -147,9 +156,11 @@ class Redactor:
     def _leaf(self, value: str, name: str) -> Json:
         if name == "caBundle":
             return self._fingerprint(value)
-        if len(value) < 12 and "://" not in value and "=" not in value:
-            return value
-        return self.redact_text(value)
+        short = len(value) < 12 and "://" not in value and "=" not in value
+        fresh = value if short else self.redact_text(value)
+        if fresh is value:
+            self._remember(value, self._leaves)
+        return fresh
 
     def _arguments(self, items: list[Json]) -> list[Json]:
         out: list[Json] = []

@@ -17,6 +17,7 @@ MAX = 9_223_372_036_854_775_807
 SECOND = 1_000_000
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 _RFC3339 = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(?:([Zz])|([+-])(\d\d):?(\d\d))?\Z", re.ASCII
 )
@@ -29,6 +30,12 @@ def parse(text: str) -> int:
 
     Raises BadInstant for anything else, a time without zone included.
     """
+    if len(text) == 27 and text[26] == "Z" and text[10] == "T" and text[19] == "." and text.isascii():
+        # The spelling of recordings, microseconds and Z, a hundred thousand times over: the same check, in C.
+        try:
+            return (datetime.fromisoformat(text) - _EPOCH) // _MICROSECOND
+        except ValueError:
+            pass  # Said below with its reason.
     match = _RFC3339.match(text)
     if match is None:
         raise BadInstant(f"not an instant: {text[:64]!r}", hint=_HINT)
@@ -40,7 +47,7 @@ def parse(text: str) -> int:
         moment = datetime(int(year), int(month), int(day), int(hour), int(minute), min(int(second), 59), tzinfo=UTC)
     except ValueError as error:
         raise BadInstant(f"not an instant: {text!r}: {error}", hint=_HINT) from None
-    micros = (moment - _EPOCH) // timedelta(microseconds=1)
+    micros = (moment - _EPOCH) // _MICROSECOND
     micros += int((fraction or "0").ljust(6, "0")[:6])
     if sign is not None:
         if int(off_hour) > 23 or int(off_minute) > 59:

@@ -1,10 +1,10 @@
 """Field paths: the alphabet in which a change names a field, and the patterns people ask with.
 
 A path is written in the spelling of Kubernetes' managed fields: names joined by dots, list items told apart by key
-(`containers[k:{"name":"web"}]`), by value (`finalizers[v:"x"]`) or by content (`rules[h:1a2b3c4d]`), `#2` after an item
-whose key occurs twice, and `["app.kubernetes.io/name"]` for a name that is no bare word. People may write `[web]` or
-`[name=web]` or a part of the keys for an item, `*` for any one step and `**` for any number. Who differs is
-`capture.diff`; here is only the language.
+(`containers[k:{"name":"web"}]`), by value (`finalizers[v:"x"]`), by content (`rules[h:1a2b3c4d]`) or, in a sentence of
+words, by index (`args[i:2]`), `#2` after an item whose key occurs twice, and `["app.kubernetes.io/name"]` for a name
+that is no bare word. People may write `[web]` or `[name=web]` or a part of the keys for an item, `*` for any one step
+and `**` for any number. Who differs is `capture.diff`; here is only the language.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """An item of a list. `kind`: `k` keys, `v` value, `h` content hash, `part` some keys, `word` any key's value.
-
-    `value` is canonical JSON, but for `h` and `word`, which are bare text; `ordinal` counts items of one key from 1.
+    """An item of a list. `kind`: `k` keys, `v` value, `h` content hash, `i` index, `part` some keys, `word` any
+    key's value. `value` is canonical JSON, but for `h`, `i` and `word`, which are bare text; `ordinal` counts items of
+    one key from 1.
     """
 
     kind: str
@@ -136,8 +136,8 @@ def _bracket(text: str, start: int) -> tuple[Step, int]:
         if kind == "k" and not isinstance(value, dict):
             raise BadPath(f"not a field path: {text[:200]!r}: k: takes a map of keys", hint=_HINT)
         item = Item(kind, canonical(value).decode())
-    elif colon and kind == "h":
-        item = Item("h", rest)
+    elif colon and kind in ("h", "i"):
+        item = Item(kind, rest)
     elif "=" in inner:
         pairs = [pair.partition("=") for pair in inner.split(",")]
         if not all(name and mark for name, mark, _ in pairs):
@@ -184,7 +184,7 @@ def _json(body: str, text: str) -> Json:
 
 
 def _long(item: Item) -> str:
-    if item.kind in ("k", "v", "h"):
+    if item.kind in ("k", "v", "h", "i"):
         return f"{item.kind}:{item.value}"
     if item.kind == "part":
         return ",".join(f"{name}={value}" for name, value in orjson.loads(item.value).items())
@@ -193,6 +193,8 @@ def _long(item: Item) -> str:
 
 def _short(item: Item) -> str:
     """One bare word where that is the whole key, `key=value` for more keys; else the full form."""
+    if item.kind == "i":
+        return item.value
     if item.kind not in ("k", "v"):
         return _long(item)
     value = orjson.loads(item.value)

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, NamedTuple, cast
 
 import orjson
 
@@ -57,8 +57,7 @@ class Header:
         return hash128(self.cluster, str(self.started))
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """One line that can be used. `items` belongs to LIST, `object` to events, `reason` to GAP."""
 
     number: int

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from capture.diff import Diff, diff
 from capture.kubernetes.actor import attribute, instant_of, last_written
@@ -70,8 +71,7 @@ class _Watch:
     known: dict[Key, _Known] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
+class _Seen(NamedTuple):
     """How a state came in: bounds of when it can have become true, and what to flag."""
 
     t: int

@@ -10,11 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capture.diff import _fits, _noise_paths, diff
+from capture.diff import diff
 from capture.kubernetes.replay import Replay
+from capture.noise import is_noise
 from capture.redact import Redactor
 from schema.canonical import digest
 from schema.patch import apply
+from schema.paths import Name, parse
 from schema.records import Change
 from tests.reflector.test_recordings import RECORDINGS
 
@@ -120,13 +122,52 @@ def test_a_survivor_of_two_is_compared_with_the_one_that_counted() -> None:
     assert effects == ["removed", "removed", "removed"]
 
 
-@pytest.mark.parametrize("entry", tomllib.loads(files("schema").joinpath("tables/noise.toml").read_text())["noise"])
+def test_the_order_of_attached_volumes_is_no_news_and_an_attachment_is() -> None:
+    one, two = "kubernetes.io/csi/a", "kubernetes.io/csi/b"
+    old = {"status": {"volumesInUse": [one, two]}}
+    assert told(old, {"status": {"volumesInUse": [two, one]}}, "core/Node") == []
+    path = f'status.volumesInUse[v:"{two}"]'
+    assert told(old, {"status": {"volumesInUse": [one]}}, "core/Node") == [(path, "removed", two, None)]
+    assert not diff(old, {"status": {"volumesInUse": [one]}}, "core/Node").noise
+
+
+def test_words_of_a_sentence_are_compared_in_their_sequence() -> None:
+    old = ["--port=80", "--log=info", "--color", "--verbose"]
+    new = ["--port=80", "--quick", "--log=debug", "--color", "--verbose"]
+    path = 'spec.template.spec.containers[k:{"name":"cart"}].args'
+    assert told(deployment(args=old), deployment(args=new)) == [
+        (path, "changed", old, new),
+        (f"{path}[i:1]", "changed", "--log=info", "--quick"),
+        (f"{path}[i:2]", "added", None, "--log=debug"),
+    ]
+    assert told(deployment(args=old), deployment(args=old[:2])) == [
+        (path, "changed", old, old[:2]),
+        (f"{path}[i:2]", "removed", "--color", None),
+        (f"{path}[i:3]", "removed", "--verbose", None),
+    ]
+
+
+def test_a_sentence_too_long_to_compare_is_said_to_differ() -> None:
+    words = [f"--flag-{n}" for n in range(501)]
+    assert [effect for _, effect, _, _ in told(deployment(command=words), deployment(command=words[1:]))] == ["changed"]
+
+
+NOISE = tomllib.loads(files("schema").joinpath("tables/noise.toml").read_text())["noise"]
+
+
+@pytest.mark.parametrize("entry", NOISE, ids=lambda entry: entry["types"][0])
 def test_each_noise_entry_fits_its_example_and_not_its_counter_example(entry: dict) -> None:
     def names(path: str) -> tuple[str, ...]:
-        head, mark, rest = path.partition("annotations.")
-        return (*head.strip(".").split("."), "annotations", rest) if mark else tuple(path.split("."))
+        return tuple(step.text for step in parse(path) if isinstance(step, Name))
 
     for type_ in entry["types"]:
-        patterns = _noise_paths("apps/Deployment" if type_ == "*" else type_)
-        assert any(_fits(names(entry["applies"]), one) for one in patterns)
-        assert not any(_fits(names(entry["not"]), one) for one in patterns)
+        type_ = "apps/Deployment" if type_ == "*" else type_
+        assert is_noise(type_, names(entry["applies"]))
+        assert not is_noise(type_, names(entry["not"]))
+        assert all(isinstance(step, Name) for path in entry["paths"] for step in parse(path))
+        assert all(is_noise(type_, names(path)) for path in entry["paths"])
+
+
+def test_noise_of_one_type_is_news_of_another() -> None:
+    assert not is_noise("apps/Deployment", ("status", "refreshTime"))
+    assert not is_noise("batch/Job", ("operation",))

@@ -58,6 +58,7 @@ def test_any_text_is_a_path_or_refused(text: str) -> None:
         (TWICE, "spec.containers[c].env[A]"),
         (TWICE, "spec.containers[c].env[A]#2"),
         ('metadata.finalizers[v:"x/y"]', 'metadata.finalizers[v:"x/y"]'),
+        ("spec.containers[c].args[i:2]", "spec.containers[c].args[2]"),
         ("rules[h:1a2b3c4d]", "rules[1a2b3c4d]"),
     ],
 )
