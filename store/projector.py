@@ -106,10 +106,9 @@ class Projector:
                 new = self._ledger.add_evidence(record, entry.scope, entry.position)
             elif new := record.id not in seen:
                 ops = planner.plan(record, one.told, entry.position, entry.s)
-                if isinstance(record, Change | State):
-                    self._ledger.add_object(record.object)
-                    seen.add(record.id)
                 self._ledger.execute(ops)
+                if isinstance(record, Change | State):
+                    seen.add(record.id)
         except (ApplyError, BadRecord) as error:
             self._bury(entry, record, error, planner)
             stats.dead += 1
@@ -121,7 +120,6 @@ class Projector:
         reason = type(error).__name__
         self._ledger.add_dead_letter(entry.position, entry.scope, entry.s, reason, error.message)
         if isinstance(record, Change | State):
-            self._ledger.add_object(record.object)
             self._ledger.execute(planner.gap(record.object, entry.position, entry.s, reason))
 
 

@@ -1,13 +1,15 @@
 """Rows of the ledger and the operations on them: what the planner says and the ledgers do.
 
 A ledger knows three operations (insert, close, supersede) on three kinds of facts (version, edge, coverage) and on the
-recorded changes. That both ledgers execute the same operations is why they hold the same rows.
+recorded changes; objects and buckets are only ever inserted. That both ledgers execute the same operations is why they
+hold the same rows.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from schema.identity import Key
 from schema.instants import MAX
 
 
@@ -94,12 +96,31 @@ class Content:
     body: bytes
 
 
-Row = VersionRow | EdgeRow | CoverageRow
+@dataclass(frozen=True, slots=True)
+class ObjectRow:
+    """One key and its 64-bit id. It may be there already."""
+
+    oid: int
+    key: Key
+    kind: str
+    class_: str
+
+
+@dataclass(frozen=True, slots=True)
+class BucketRow:
+    """An object that in some state stood in this bucket of a join: who must be looked at when the other side is
+    corrected. It may be there already, and is never taken back."""
+
+    bucket: int
+    oid: int
+
+
+Row = VersionRow | EdgeRow | CoverageRow | ChangeRow | Content | ObjectRow | BucketRow
 
 
 @dataclass(frozen=True, slots=True)
 class Insert:
-    row: Row | ChangeRow | Content
+    row: Row
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,15 @@
 """From what was recorded of one object to its timeline: pure, and the one place where order in time is decided.
 
-A chain change takes effect at its `not_after`, never before its predecessor in the log; a late full state at its own
-instant. Sorted by (instant, log position), each holds until the next. The planner writes the difference between the
-timeline it finds and the timeline it wants (`revise`).
+Sorted by (instant, log position), each believed change holds until the next. A correction writes the difference between
+the timeline it finds and the timeline it wants (`revise_versions`, `revise_edge`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeVar
 
 from schema.instants import MAX
@@ -30,21 +31,8 @@ class Piece:
     seq: int
 
 
-def effective(changes: Sequence[ChangeRow]) -> list[ChangeRow]:
-    """The same rows, in log order, each with the instant at which it takes effect."""
-    out = []
-    floor = -MAX
-    for row in sorted(changes, key=lambda row: row.seq):
-        if row.late:
-            vf = row.na
-        else:
-            vf = floor = max(row.na, floor)
-        out.append(row if row.vf == vf else replace(row, vf=vf))
-    return out
-
-
 def pieces(changes: Iterable[ChangeRow]) -> list[Piece]:
-    """The timeline of one object out of its believed, effective changes. Deletes leave a hole."""
+    """The timeline of one object out of its believed changes. Deletes leave a hole."""
     ordered = sorted(changes, key=lambda row: (row.vf, row.seq))
     out = []
     followers: list[ChangeRow | None] = [*ordered[1:], None]
@@ -54,6 +42,26 @@ def pieces(changes: Iterable[ChangeRow]) -> list[Piece]:
         vt, vlo = (after.vf, min(after.nb, after.vf)) if after else (MAX, MAX)
         out.append(Piece(here.vf, vt, min(here.nb, here.vf), vlo, here.n, here.uid, here.seq))
     return out
+
+
+def segments(
+    was: Sequence[Piece], now: Sequence[Piece], since: int
+) -> Iterator[tuple[int, int, Piece | None, Piece | None]]:
+    """The stretches from `since` on in which two timelines of one object hold different states: [vf, vt), what was,
+    what is (None: nothing)."""
+    cuts = sorted({since} | {max(at, since) for piece in (*was, *now) for at in (piece.vf, piece.vt)})
+    old, new = _at(was, cuts), _at(now, cuts)
+    for (vf, vt), before, after in zip(pairwise(cuts), old, new, strict=False):
+        if (before and (before.n, before.uid)) != (after and (after.n, after.uid)):
+            yield vf, vt, before, after
+
+
+def _at(timeline: Sequence[Piece], instants: Sequence[int]) -> list[Piece | None]:
+    """The piece that holds at each of the ascending instants."""
+    held = [piece for piece in timeline if piece.vf < piece.vt]
+    starts = [piece.vf for piece in held]
+    found = (bisect_right(starts, at) - 1 for at in instants)
+    return [held[i] if i >= 0 and at < held[i].vt else None for i, at in zip(found, instants, strict=True)]
 
 
 def revise_versions(oid: int, rows: Sequence[VersionRow], wanted: Sequence[Piece], s: int) -> list[RowOp]:

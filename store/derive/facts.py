@@ -32,9 +32,18 @@ class EdgeFact:
     rule: str
 
     @property
+    def name(self) -> tuple[str, str, str, str]:
+        """What tells the edge from all others; `eid` is its hash."""
+        return self.predicate, self.src, self.dst, self.discriminator
+
+    @property
     def eid(self) -> int:
         """The 64-bit id under which ledgers keep the edge."""
         return edge_id(self.predicate, self.src, self.dst, self.discriminator)
+
+
+Named = dict[tuple[str, str, str, str], EdgeFact]
+"""Facts by name."""
 
 
 @dataclass(frozen=True, slots=True)

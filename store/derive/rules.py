@@ -7,12 +7,13 @@ and catalogue in `store.derive.origin`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 
 from schema.identity import Key
 from schema.kinds import class_of
 from schema.records import ObjectRef
 from store.derive import network, origin, pods
-from store.derive.facts import EdgeFact, State, at, fact, key_in, made_up, maps, owner_key, strings, text
+from store.derive.facts import EdgeFact, Named, State, at, fact, key_in, made_up, maps, owner_key, strings, text
 
 Rule = Callable[[ObjectRef, State], Iterator[EdgeFact]]
 
@@ -163,11 +164,19 @@ _OF_TYPE: Mapping[str, tuple[Rule, ...]] = {
 
 def derive(ref: ObjectRef, state: State) -> list[EdgeFact]:
     """Every edge that the state implies, each (predicate, source, target, discriminator) once."""
-    if class_of(ref.type) == "Evidence":
-        return []
-    found: dict[tuple[str, str, str, str], EdgeFact] = {}
-    for rules in (_EVERY, _OF_CLASS.get(class_of(ref.type), ()), _OF_TYPE.get(ref.type, ())):
-        for rule in rules:
-            for edge in rule(ref, state):
-                found.setdefault((edge.predicate, edge.src, edge.dst, edge.discriminator), edge)
-    return list(found.values())
+    return list(facts_of(ref, state).values())
+
+
+def facts_of(ref: ObjectRef, state: State) -> Named:
+    """The same by name. The first rule that gives a name has it."""
+    found: Named = {}
+    for rule in _rules(ref.type):
+        for edge in rule(ref, state):
+            found.setdefault(edge.name, edge)
+    return found
+
+
+@cache
+def _rules(type_: str) -> tuple[Rule, ...]:
+    class_ = class_of(type_)
+    return () if class_ == "Evidence" else (*_EVERY, *_OF_CLASS.get(class_, ()), *_OF_TYPE.get(type_, ()))

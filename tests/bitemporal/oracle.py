@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from schema.canonical import digest
+from schema.canonical import canonical, digest
 from schema.patch import apply
 from schema.records import Amend, Change, ObjectRef, Record, Retract, State
 from store.derive import JOINS, derive
@@ -95,7 +95,7 @@ class Oracle:
                     found[key] = (last.ref, last.state)
         return found
 
-    def edges(self, at: int, known_at: int) -> set[tuple[str, str, str, str]]:
+    def edges(self, at: int, known_at: int) -> set[tuple[str, str, str, str, bytes]]:
         objects = self.slice(at, known_at)
         facts = [fact for ref, state in objects.values() for fact in derive(ref, state)]
         for rule in JOINS:
@@ -106,4 +106,4 @@ class Oracle:
                     if left is None or right is None or left_key == right_key or left.bucket != right.bucket:
                         continue
                     facts.extend(rule.match(left, right))
-        return {(fact.predicate, fact.src, fact.dst, fact.rule) for fact in facts}
+        return {(fact.predicate, fact.src, fact.dst, fact.rule, canonical(fact.attrs)) for fact in facts}

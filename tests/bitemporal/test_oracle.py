@@ -9,6 +9,7 @@ import os
 import random
 import time
 
+from schema.canonical import canonical
 from store.ledger import SqliteLedger
 from store.projector import project
 from store.rewind import Rewind
@@ -45,7 +46,8 @@ def _check(seed: int, length: int, instants: int) -> int:
                 assert version.uid == expected[0].uid, where
             probes += 1
         edges = {
-            (edge.predicate, str(edge.src), str(edge.dst), edge.rule) for edge in rewind.edges(SCOPE, at, known_at)
+            (edge.predicate, str(edge.src), str(edge.dst), edge.rule, canonical(edge.attrs))
+            for edge in rewind.edges(SCOPE, at, known_at)
         }
         assert edges == oracle.edges(at, known_at), f"seed {seed}, edges at {at} known at {known_at}"
         probes += len(edges)

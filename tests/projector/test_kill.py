@@ -26,10 +26,17 @@ class KillingConnection:
         self._left = statements
 
     def execute(self, *args: object) -> object:
+        self._count()
+        return self._connection.execute(*args)  # type: ignore[attr-defined]
+
+    def executemany(self, *args: object) -> object:
+        self._count()
+        return self._connection.executemany(*args)  # type: ignore[attr-defined]
+
+    def _count(self) -> None:
         self._left -= 1
         if self._left < 0:
             os.kill(os.getpid(), signal.SIGKILL)
-        return self._connection.execute(*args)  # type: ignore[attr-defined]
 
 
 def run_and_die(path: Path, log: MemoryLog, statements: int) -> bool:
@@ -52,7 +59,7 @@ def test_killed_at_every_write_boundary(tmp_path: Path) -> None:
     project(log, clean)
     digest = clean.digest()
 
-    kills, step, statements = 0, 15, 1
+    kills, step, statements = 0, 5, 1
     while True:
         path = tmp_path / f"ledger-{statements}.db"
         if not run_and_die(path, log, statements):

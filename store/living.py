@@ -1,0 +1,100 @@
+"""What the planner of a scope keeps in memory: the ends of chains of patches, and what lives now shows to the joins.
+
+Heads are bounded: beyond `HEADS` the one longest not asked for is dropped, and read again from the ledger when its
+object changes. Facets are kept of every living object that takes part in a join, about 1 KB each, since a join must see
+all partners. Nothing here decides anything; that is `store.planner`.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from schema.instants import MAX
+from store.derive.facts import Facet, Named
+from store.derive.sides import NOWHERE, Sides, meet
+
+HEADS = 20_000
+"""How many heads are kept: a pod's takes about 10 KB with its facts, so 200 MB at most."""
+
+
+@dataclass(slots=True)
+class Head:
+    """The end of an object's chain: what the next live patch must apply to. `n` None: deleted, or never seen.
+
+    `seq` is the log position of the chain's last row, `last` that of the row that decides what lives now: another one
+    where a late full state holds from after the chain's end. `body` is the state in canonical spelling, `facts` are
+    the edges that it gives alone, None until somebody asked.
+    """
+
+    uid: str | None = None
+    vf: int = -MAX
+    seq: int = 0
+    last: int = 0
+    n: int | None = None
+    next_n: int = 0
+    anchor: int = 0
+    digest: str | None = None
+    body: bytes | None = None
+    facts: Named | None = None
+
+
+class Heads:
+    """Heads by object id, the longest unused dropped first."""
+
+    def __init__(self) -> None:
+        self._heads: OrderedDict[int, Head] = OrderedDict()
+
+    def get(self, oid: int) -> Head | None:
+        head = self._heads.get(oid)
+        if head is not None:
+            self._heads.move_to_end(oid)
+        return head
+
+    def put(self, oid: int, head: Head) -> None:
+        self._heads[oid] = head
+        self._heads.move_to_end(oid)
+        if len(self._heads) > HEADS:
+            self._heads.popitem(last=False)
+
+    def drop(self, oid: int) -> None:
+        self._heads.pop(oid, None)
+
+
+class Facets:
+    """The facets of living objects, by side and bucket."""
+
+    def __init__(self) -> None:
+        self._own: dict[int, Sides] = {}
+        self._by: list[dict[tuple[str, ...], dict[int, Facet]]] = [defaultdict(dict) for _ in NOWHERE]
+
+    def of(self, oid: int) -> Sides:
+        return self._own.get(oid, NOWHERE)
+
+    def put(self, oid: int, sides: Sides) -> None:
+        """What the object shows from now on; NOWHERE when it is gone."""
+        for side, (before, after) in enumerate(zip(self.of(oid), sides, strict=True)):
+            if before is not None and (after is None or before.bucket != after.bucket):
+                bucket = self._by[side][before.bucket]
+                del bucket[oid]
+                if not bucket:
+                    del self._by[side][before.bucket]
+            if after is not None:
+                self._by[side][after.bucket][oid] = after
+        if any(sides):
+            self._own[oid] = sides
+        else:
+            self._own.pop(oid, None)
+
+    def pairs(self, oid: int, side: int, facet: Facet | None) -> Named:
+        """The edges between a facet of this object and everybody living at the other side."""
+        found: Named = {}
+        for other, theirs in self._facing(side, facet):
+            if other != oid:
+                found.update(meet(side, facet, theirs))
+        return found
+
+    def _facing(self, side: int, facet: Facet | None) -> Iterator[tuple[int, Facet]]:
+        bucket = None if facet is None else self._by[side ^ 1].get(facet.bucket)
+        return iter(bucket.items()) if bucket else iter(())
