@@ -15,7 +15,7 @@ from dataclasses import astuple, dataclass
 import orjson
 
 from api.answer import Answer, change_item
-from api.cascade import WINDOW, Group, fold
+from api.cascade import REACH, WINDOW, Group, fold
 from api.questions import Moment, tell
 from schema.canonical import hash128
 from schema.errors import BadCursor
@@ -128,6 +128,7 @@ class _Windows:
         self._noise = noise
         self._namespace = namespace
         self._owners: dict[tuple[Key, str | None], Key | None] = {}
+        self._about: dict[Key, list[Key]] = {}
         self._read: dict[str | None, tuple[int, dict[int, Group]]] = {}
 
     def group_of(self, one: Recorded) -> Group:
@@ -135,18 +136,26 @@ class _Windows:
         # Controllers act within the namespace of what they own; only what belongs to a node may cross it.
         space = self._namespace or one.change.object.namespace
         floor, groups = self._read.get(space, (MAX, {}))
-        if one.vf - WINDOW < floor or one.seq not in groups:
-            floor = max(one.vf - 2 * WINDOW, self._since)
+        if max(one.vf - REACH, self._since) < floor or one.seq not in groups:
+            floor = max(one.vf - REACH - WINDOW, self._since)
             rows = self._rewind.changes(
                 self._moment.scope, namespace=space, since=floor, until=min(one.vf + WINDOW, self._moment.at),
                 known_at=self._moment.known_at, noise=self._noise, limit=-1,
             )  # fmt: skip
-            groups = {row.seq: group for group in fold(rows, self._root_of) for row in (group.head, *group.members)}
+            groups = {row.seq: group for group in fold(rows, self._roots_of) for row in (group.head, *group.members)}
             self._read[space] = (floor, groups)
         return groups[one.seq]
 
+    def _roots_of(self, one: Recorded) -> list[Key]:
+        """The top of an object's chain of controllers, and the workloads that this is about."""
+        root = self._root_of(one)
+        if root.type == "core/Endpoints":
+            root = root._replace(type="core/Service")  # they carry the name of their Service, not an owner
+        if root not in self._about:
+            self._about[root] = self._rewind.concerns(root, one.vf, self._moment.known_at)
+        return [root, *self._about[root]]
+
     def _root_of(self, one: Recorded) -> Key:
-        """The top of an object's chain of controllers."""
         key, uid = one.change.object.key, one.change.object.uid
         seen: set[Key] = set()
         # A delete ends the version that names the owner.

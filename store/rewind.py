@@ -235,6 +235,15 @@ class Rewind:
         )
         return next((parse_key(owner) for owner, body in rows if orjson.loads(body)["attrs"].get("controller")), None)
 
+    def concerns(self, key: Key, at: int, known_at: int) -> list[Key]:
+        """The workloads that an object selects or scales at (at, known_at)."""
+        rows = self._run(
+            "SELECT DISTINCT o.key FROM edge e JOIN object o ON o.oid = e.dst WHERE e.src = :oid "
+            f"AND e.predicate IN ('SELECTS', 'SCALES') AND o.class = 'Workload' AND {_SEEN} ORDER BY o.key",
+            {"oid": oid_of(key), "s": known_at, "t": at},
+        )
+        return [parse_key(row[0]) for row in rows]
+
     # -- changes
 
     def changes(
