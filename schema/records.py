@@ -35,6 +35,12 @@ class _Model(BaseModel):
     model_config = ConfigDict(extra="allow", populate_by_name=True)
 
 
+class _Part(_Model):
+    """A part that most records leave at its default. Frozen, hence hashable, hence not copied for each record."""
+
+    model_config = ConfigDict(frozen=True)
+
+
 class ObjectRef(_Model):
     """Which object, by key and incarnation. `class` is the closed kind of the ontology."""
 
@@ -60,7 +66,7 @@ class Valid(_Model):
     clock: str = "recorder"
 
 
-class SourceVersion(_Model):
+class SourceVersion(_Part):
     """What the source calls this version, as given, and what the stored state leaves out."""
 
     version: str | None = None
@@ -79,7 +85,7 @@ class FieldChange(_Model):
     after: _Value = None
 
 
-class Actor(_Model):
+class Actor(_Part):
     """With what tool (`manager`, `user_agent`) and by whom (`user`), and how we know."""
 
     manager: str | None = None
@@ -90,7 +96,7 @@ class Actor(_Model):
     confidence: float = Field(default=0.0, ge=0, le=1)
 
 
-class Provenance(_Model):
+class Provenance(_Part):
     """How a fact is known. `rule` is id@version of what inferred it."""
 
     basis: Literal["observed", "declared", "inferred", "asserted"] = "observed"

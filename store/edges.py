@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from schema.canonical import canonical
+from schema.canonical import Json, canonical
 from schema.instants import MAX
 from store.derive.facts import EdgeFact, Named
 from store.derive.sides import same
 from store.rows import Close, EdgeRow, Insert, Interval, RowOp
 from store.timeline import revise_edge
+
+PLAIN: dict[str, Json] = {"attrs": {}, "basis": "declared", "confidence": 1.0, "discriminator": ""}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +25,17 @@ class Stretch:
 
 
 def edge_body(fact: EdgeFact) -> str:
-    """Canonical JSON of what an edge says beside its ends."""
-    return canonical(
-        {
-            "attrs": fact.attrs, "basis": fact.basis, "confidence": fact.confidence,
-            "discriminator": fact.discriminator, "rule": fact.rule,
-        }
-    ).decode()  # fmt: skip
+    """Canonical JSON of what an edge says beside its ends; what most edges say alike (`PLAIN`) is left out."""
+    body: dict[str, Json] = {"rule": fact.rule}
+    if fact.attrs:
+        body["attrs"] = fact.attrs
+    if fact.discriminator:
+        body["discriminator"] = fact.discriminator
+    if fact.basis != PLAIN["basis"]:
+        body["basis"] = fact.basis
+    if fact.confidence != PLAIN["confidence"]:
+        body["confidence"] = fact.confidence
+    return canonical(body).decode()
 
 
 def edge_row(eid: int, fact: EdgeFact, span: Interval) -> EdgeRow:

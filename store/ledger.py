@@ -12,7 +12,6 @@ from hashlib import blake2b
 from pathlib import Path
 
 import orjson
-import zstandard
 
 from migrations import migrate
 from schema.canonical import Json
@@ -23,6 +22,7 @@ from schema.instants import MAX
 from schema.kinds import class_of
 from schema.patch import PatchOp, apply
 from schema.records import Evidence, ObjectRef
+from store.bodies import pack, unpack
 from store.correction import Place
 from store.pending import Pending
 from store.rows import (
@@ -42,8 +42,6 @@ from store.rows import (
     VersionRow,
 )
 
-_PACK = zstandard.ZstdCompressor(level=3, write_content_size=True)
-_UNPACK = zstandard.ZstdDecompressor()
 _CHANGE = "seq, sf, id, oid, op, late, nb, na, vf, n, uid, noise, body"
 _KNOWN = 200_000
 """How many keys are remembered as being there, about 250 bytes each; beyond it, all are forgotten and asked again."""
@@ -55,14 +53,6 @@ _FACT = {"version": "oid", "edge": "eid", "coverage": "cid", "change": "seq"}
 _OPEN = f"st = {MAX} AND vt = {MAX}"
 _CHAIN = {False: "", True: "AND late = 0 "}
 _START = "SELECT max(vf) FROM {table} WHERE {fact} = ?1 AND st = ?2 AND vf < vt AND vf <= ?3"
-
-
-def pack(body: bytes) -> bytes:
-    return _PACK.compress(body)
-
-
-def unpack(body: bytes) -> bytes:
-    return _UNPACK.decompress(body)
 
 
 class SqliteLedger:
@@ -169,8 +159,12 @@ class SqliteLedger:
 
     def _close_all(self, table: str, sets: str, closes: list[tuple[int, ...]]) -> None:
         if closes:
-            # The open end stands as a literal: with a parameter SQLite would not use the index of open rows.
-            sql = f"UPDATE {table} SET {sets} WHERE {_FACT[table]} = ? AND {_OPEN}"
+            fact = _FACT[table]
+            # The open row is the last in time: a walk down the primary key meets it first, however deep the history.
+            sql = (
+                f"UPDATE {table} SET {sets} WHERE ({fact}, vf, seq, sf) = (SELECT {fact}, vf, seq, sf FROM {table} "
+                f"WHERE {fact} = ? AND {_OPEN} ORDER BY vf DESC, seq DESC LIMIT 1)"
+            )
             met = self.connection.executemany(sql, closes).rowcount
             if met != len(closes):
                 raise _unmet(met, len(closes), sql)
@@ -342,13 +336,15 @@ class SqliteLedger:
     def living(self, scope: str) -> Iterator[tuple[int, ObjectRef, int]]:
         """Every object of a scope that lives now: id, reference of its incarnation, number of its content."""
         source, _, name = scope.partition("/")
-        rows = self.connection.execute(
-            f"SELECT v.oid, v.n, v.uid, {_REF} FROM version v JOIN object o ON o.oid = v.oid "
-            f"WHERE v.st = {MAX} AND v.vt = {MAX} AND o.source = ? AND o.scope = ?",
-            (source, name),
-        )
-        for oid, n, uid, *rest in rows.fetchall():
-            yield oid, _ref(rest, uid), n
+        objects = self.connection.execute(
+            f"SELECT o.oid, {_REF} FROM object o WHERE o.source = ? AND o.scope = ?", (source, name)
+        ).fetchall()
+        for oid, *ref in objects:
+            last = self.connection.execute(
+                f"SELECT n, uid FROM version WHERE oid = ? AND {_OPEN} ORDER BY vf DESC, seq DESC LIMIT 1", (oid,)
+            ).fetchone()
+            if last is not None:
+                yield oid, _ref(ref, last[1]), last[0]
 
     def gaps(self) -> set[int]:
         """The objects whose chain is broken."""
@@ -392,16 +388,16 @@ class SqliteLedger:
             ("dead_letter", "position"), ("gap", "oid, seq"), ("position", "scope"), ("bucket", "bucket, oid"),
         ):  # fmt: skip
             whole.update(table.encode())
-            for row in self.connection.execute(f"SELECT * FROM {table} ORDER BY {order}"):
-                whole.update(repr(tuple(map(_logical, row))).encode())
+            rows = self.connection.execute(f"SELECT * FROM {table} ORDER BY {order}")
+            packed = next((i for i, column in enumerate(rows.description) if column[0] == "body"), None)
+            for row in rows:
+                # Compression is no part of a row: compare what was compressed.
+                if packed is not None and isinstance(row[packed], bytes):
+                    whole.update(unpack(row[packed]))
+                    whole.update(repr((*row[:packed], *row[packed + 1 :])).encode())
+                else:
+                    whole.update(repr(row).encode())
         return whole.hexdigest()
-
-
-def _logical(value: object) -> object:
-    """Compression is no part of a row: compare what was compressed."""
-    if isinstance(value, bytes) and value[:4] == b"\x28\xb5\x2f\xfd":
-        return unpack(value)
-    return value
 
 
 def _ref(row: Sequence[str], uid: str | None = None) -> ObjectRef:

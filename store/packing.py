@@ -22,9 +22,11 @@ _LEVEL = 6
 class Packer:
     """Packs with the newest dictionary, unpacks with any. Not for use by two threads at once."""
 
-    def __init__(self) -> None:
-        self._pack = zstandard.ZstdCompressor(level=_LEVEL, dict_data=_dictionary(NEWEST), write_dict_id=False)
-        self._pack_plain = zstandard.ZstdCompressor(level=_LEVEL)
+    def __init__(self, level: int = _LEVEL) -> None:
+        newest = _dictionary(NEWEST)
+        newest.precompute_compress(level=level)
+        self._pack = zstandard.ZstdCompressor(level=level, dict_data=newest, write_dict_id=False)
+        self._pack_plain = zstandard.ZstdCompressor(level=level)
         self._unpack = {
             PLAIN: zstandard.ZstdDecompressor(),
             NEWEST: zstandard.ZstdDecompressor(dict_data=_dictionary(NEWEST)),

@@ -48,7 +48,8 @@ from store.rows import (
 ANCHOR_EVERY = 32
 """A whole state is stored at least this often, so that a read applies at most 31 patches."""
 
-_NOT_IN_BODY = frozenset(("v", "type", "patch", "state"))
+# Columns and contents hold these.
+_NOT_IN_BODY = frozenset(("v", "type", "id", "op", "object", "base", "digest", "patch", "state"))
 _State = dict[str, Json]
 
 
@@ -299,7 +300,7 @@ def _amended(row: ChangeRow, record: Amend, s: int) -> ChangeRow:
 
 
 def _body_of(told: _State) -> bytes:
-    """What answers need of a record beside its content: all but the patch, and of a state all but the state."""
+    """What answers need of a record beside its content and what stands in columns."""
     return orjson.dumps({name: value for name, value in told.items() if name not in _NOT_IN_BODY})
 
 

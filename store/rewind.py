@@ -18,7 +18,9 @@ from schema.identity import Key, parse_key
 from schema.identity import oid as oid_of
 from schema.instants import MAX
 from schema.records import Change, Evidence
-from store.ledger import SqliteLedger, unpack
+from store.bodies import unpack
+from store.edges import PLAIN
+from store.ledger import SqliteLedger
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A change as it is believed now, at its place in the log and in time."""
+    """A change as it is believed now, at its place in the log and in time. Patch and digests stay with the content."""
 
     seq: int
     vf: int
@@ -206,7 +208,7 @@ class Rewind:
         )
         found = []
         for predicate, src, dst, body, vf, vt, vts in rows:
-            told = orjson.loads(body)
+            told = {**PLAIN, **orjson.loads(body)}
             found.append(
                 Edge(
                     predicate, parse_key(src), parse_key(dst), told["attrs"], told["basis"], told["confidence"],
@@ -233,7 +235,8 @@ class Rewind:
             f"WHERE e.dst = :oid AND e.predicate = 'OWNS' AND {_SEEN} ORDER BY e.eid",
             {"oid": oid_of(key), "s": known_at, "t": at},
         )
-        return next((parse_key(owner) for owner, body in rows if orjson.loads(body)["attrs"].get("controller")), None)
+        said = ((owner, orjson.loads(body).get("attrs", {})) for owner, body in rows)
+        return next((parse_key(owner) for owner, attrs in said if attrs.get("controller")), None)
 
     def concerns(self, key: Key, at: int, known_at: int) -> list[Key]:
         """The workloads that an object selects or scales at (at, known_at)."""
@@ -286,7 +289,7 @@ class Rewind:
             where.append("(c.vf, c.seq) < (?, ?)")
             values.extend(before_cursor)
         rows = self._run(
-            f"SELECT c.seq, c.vf, c.body FROM change c JOIN object o ON o.oid = c.oid WHERE {' AND '.join(where)} "
+            f"SELECT {_RECORDED} FROM change c JOIN object o ON o.oid = c.oid WHERE {' AND '.join(where)} "
             "ORDER BY c.vf DESC, c.seq DESC LIMIT ?",
             (*values, limit),
         )
@@ -295,7 +298,8 @@ class Rewind:
     def change(self, change_id: str, known_at: int) -> Recorded | None:
         """One change by its id, as believed at `known_at`."""
         rows = self._run(
-            "SELECT seq, vf, body FROM change WHERE id = ? AND sf <= ? AND ? < st",
+            f"SELECT {_RECORDED} FROM change c JOIN object o ON o.oid = c.oid "
+            "WHERE c.id = ? AND c.sf <= ? AND ? < c.st",
             (bytes.fromhex(change_id), known_at, known_at),
         )
         return next(_recorded(rows), None)
@@ -341,6 +345,16 @@ def _version(key: Key, row: _VersionColumns, known_at: int) -> Version:
     return Version(key, kind, class_, uid, vf, vt, lo, vlo, sf, n, told.hex() if told else None, seq)
 
 
-def _recorded(rows: Iterator[tuple[int, int, bytes]]) -> Iterator[Recorded]:
-    for seq, vf, body in rows:
-        yield Recorded(seq, vf, Change.model_validate(orjson.loads(unpack(body))))
+_RECORDED = "c.seq, c.vf, c.id, c.op, c.uid, o.source, o.scope, o.type, o.kind, o.class, o.namespace, o.name, c.body"
+
+
+def _recorded(
+    rows: Iterator[tuple[int, int, bytes, str, str | None, str, str, str, str, str, str | None, str, bytes]],
+) -> Iterator[Recorded]:
+    for seq, vf, id_, op, uid, source, scope, type_, kind, class_, namespace, name, body in rows:
+        ref = {
+            "source": source, "scope": scope, "type": type_, "kind": kind, "class": class_, "namespace": namespace,
+            "name": name, "uid": uid,
+        }  # fmt: skip
+        told = orjson.loads(unpack(body))
+        yield Recorded(seq, vf, Change.model_validate({**told, "id": id_.hex(), "op": op, "object": ref}))

@@ -117,8 +117,11 @@ def at(node: Json, *path: str) -> Json:
 
 def text(node: Json, *path: str) -> str:
     """The string at a path, empty when there is none."""
-    value = at(node, *path)
-    return value if isinstance(value, str) else ""
+    for step in path:
+        if not isinstance(node, dict):
+            return ""
+        node = node.get(step)
+    return node if isinstance(node, str) else ""
 
 
 def maps(node: Json, *path: str) -> Iterator[State]:

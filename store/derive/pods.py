@@ -89,6 +89,8 @@ def uses_config(ref: ObjectRef, state: State) -> Iterator[EdgeFact]:
         for container in maps(spec, part):
             where = text(container, "name")
             for entry in maps(container, "env"):
+                if "valueFrom" not in entry:
+                    continue
                 for field, type_ in (("configMapKeyRef", "core/ConfigMap"), ("secretKeyRef", "core/Secret")):
                     source = at(entry, "valueFrom", field)
                     uses.add(type_, source, "env", where, keys={text(source, "key")} - {""})
