@@ -63,16 +63,16 @@ class Declared:
         return None
 
 
-def declared_by(crd: dict[str, Json]) -> dict[str, Declared]:
-    """What a CustomResourceDefinition declares, by the apiVersion under which its objects are served."""
-    spec = crd.get("spec")
-    group, versions = (spec.get("group"), spec.get("versions")) if isinstance(spec, dict) else (None, None)
-    out = {}
-    for version in versions if isinstance(versions, list) else ():
-        body = version.get("schema") if isinstance(version, dict) else None
-        if isinstance(version, dict) and isinstance(body, dict):
-            out[f"{group}/{version.get('name')}"] = Declared(body.get("openAPIV3Schema"))
-    return out
+def declared_by(crd: dict[str, Json]) -> dict[tuple[str, str], Declared]:
+    """What a CustomResourceDefinition declares, by the apiVersion and kind under which its objects are served."""
+    spec = _map(crd.get("spec"))
+    versions = spec.get("versions")
+    return {
+        (f"{spec.get('group')}/{version.get('name')}", str(_map(spec.get("names")).get("kind"))): Declared(
+            _map(version.get("schema")).get("openAPIV3Schema")
+        )
+        for version in map(_map, versions if isinstance(versions, list) else ())
+    }
 
 
 @lru_cache(8192)
@@ -121,6 +121,10 @@ def _label(keys: tuple[str, ...], *values: Json) -> str:
 
 def _spelled(keys: Sequence[str], values: Sequence[Json]) -> str:
     return f"[k:{canonical(dict(zip(keys, values, strict=True))).decode()}]"
+
+
+def _map(value: Json) -> dict[str, Json]:
+    return value if isinstance(value, dict) else {}
 
 
 def _declared(schema: Json, names: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], ListRule]]:

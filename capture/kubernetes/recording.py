@@ -7,6 +7,7 @@ a BadLine with its number and reason, and the next line is read. What lines mean
 from __future__ import annotations
 
 import gzip
+import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,12 +16,18 @@ from typing import IO, NamedTuple, cast
 
 import orjson
 
+from capture.kubernetes.skipped import is_skipped
 from schema import instants
 from schema.canonical import Json, hash128
 from schema.errors import BadInstant, BadRecording
 
 CAP = 64 * 1024 * 1024
 """Longest line that is parsed, in bytes."""
+
+_START = re.compile(
+    rb'\{"t":"([0-9T:.Z+-]{10,40})","r":"([a-z0-9./-]{3,300})","type":"(LIST|ADDED|MODIFIED|DELETED|BOOKMARK|ERROR|GAP)"'
+)
+"""How our recorder begins every line; others may order the fields as they like."""
 
 TYPES = frozenset({"LIST", "ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR", "GAP"})
 
@@ -72,8 +79,12 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
+    """One line that cannot be used. `resource` and `t`: what it was about and when it came, where that can be told."""
+
     number: int
     reason: str
+    resource: str | None = None
+    t: int | None = None
 
 
 def open_recording(path: str | Path, cap: int = CAP) -> tuple[Header, Iterator[Line | BadLine]]:
@@ -158,30 +169,37 @@ def _parsed(lines: Iterator[tuple[int, bytes | str]]) -> Iterator[Line | BadLine
 
 
 def parse_line(number: int, raw: bytes) -> Line | BadLine:
-    """One line after the header. Never raises."""
+    """One line after the header. Never raises. Of a skipped resource, a line in the usual spelling is not parsed."""
+    start = _START.match(raw)
+    about = start[2].decode() if start is not None else None
+    if start is not None and about is not None and is_skipped(about) and raw.endswith((b"}", b"}\n")):
+        try:
+            return Line(number, instants.parse(start[1].decode()), about, start[3].decode())
+        except BadInstant as error:
+            return BadLine(number, error.message, about)
     try:
         body = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
-        return BadLine(number, f"not JSON: {error}")
+        return BadLine(number, f"not JSON: {error}", about)
     if not isinstance(body, dict):
         return BadLine(number, "not a JSON object")
     type_, resource, claimed = body.get("type"), body.get("r"), body.get("t")
-    if not isinstance(type_, str) or type_ not in TYPES:
-        return BadLine(number, f"unknown line type {str(type_)[:64]!r}")
     if not isinstance(resource, str) or not 2 <= len(resource.split("/")) <= 3:
         return BadLine(number, "no resource")
     try:
         t = instants.parse(claimed if isinstance(claimed, str) else "")
     except BadInstant as error:
-        return BadLine(number, error.message)
+        return BadLine(number, error.message, resource)
+    if not isinstance(type_, str) or type_ not in TYPES:
+        return BadLine(number, f"unknown line type {str(type_)[:64]!r}", resource, t)
     rv, items, object_, reason = body.get("rv"), body.get("items", []), body.get("object"), body.get("reason")
     if type_ == "LIST":
         # Go writes an empty list of no capacity as null.
         if items is not None and not isinstance(items, list):
-            return BadLine(number, "LIST without a list of items")
+            return BadLine(number, "LIST without a list of items", resource, t)
         return Line(number, t, resource, type_, rv=rv if isinstance(rv, str) else None, items=tuple(items or ()))
     if type_ == "GAP":
         return Line(number, t, resource, type_, reason=reason if isinstance(reason, str) else None)
     if not isinstance(object_, dict):
-        return BadLine(number, f"{type_} without an object")
+        return BadLine(number, f"{type_} without an object", resource, t)
     return Line(number, t, resource, type_, object=object_)

@@ -31,6 +31,9 @@ class Replay:
         for line in self._lines:
             if isinstance(line, BadLine):
                 self.bad.append(line)
+                last = max(last, line.t or last)
+                for record in self._reflector.miss(line, last):
+                    yield record, last
                 continue
             last = max(last, line.t)
             for record in self._reflector.feed(line):

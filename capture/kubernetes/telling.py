@@ -1,0 +1,140 @@
+"""What the reflector found, put into records: change, state and coverage of one scope, with bounds of when. Pure.
+
+Ids are functions of what was seen, so the same input gives the same records for ever. Deciding what happened is left to
+`reflector`, with what tool to `actor`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from capture.diff import Diff
+from capture.kubernetes.actor import instant_of
+from capture.normalise import Prepared
+from schema.canonical import Json, hash128
+from schema.identity import change_id
+from schema.instants import MAX, SECOND
+from schema.patch import PatchOp
+from schema.records import Actor, Change, Coverage, FieldChange, Flag, Op, Provenance, Span, State, Valid
+
+_OBSERVED = Provenance()  # One for all: pydantic would copy its default into every change.
+_NOBODY = Actor()
+
+
+class Seen(NamedTuple):
+    """How a state came in: bounds of when it can have become true, and what to flag."""
+
+    t: int
+    since: int
+    flags: tuple[Flag, ...] = ()
+
+
+class Teller:
+    """Makes the records of one scope and one run of the recorder."""
+
+    def __init__(self, scope: str, epoch: str, redaction_key: str) -> None:
+        self._scope = scope
+        self._epoch = epoch
+        self._redaction_key = redaction_key
+
+    def change(
+        self,
+        op: Op,
+        new: Prepared,
+        valid: Valid,
+        seen: Seen,
+        *,
+        base: str | None = None,
+        found: Diff | None = None,
+        actor: Actor = _NOBODY,
+        ordinal: int = 0,
+        observed: int | None = None,
+        replaced: bool = False,
+        last_written: int | None = None,
+    ) -> Change:
+        """One transition. A create or observe carries the whole state; `found` is then against its predecessor."""
+        flags: list[Flag] = list(seen.flags)
+        fields: list[FieldChange] = found.fields if found is not None else []
+        beside: dict[str, Json] = {}
+        if new.redacted:
+            flags.append("redacted")
+        if found is not None and found.duplicate_keys:
+            flags.append("duplicate_keys")
+        if op == "update" and found is not None and (found.noise or not fields):
+            flags.append("noise")
+        if replaced:
+            flags.append("replaced")
+        if last_written is not None:
+            beside["last_written"] = last_written
+        if found is not None and found.guessed and new.ref.class_ == "CustomResource":
+            beside["guessed_keys"] = list(found.guessed)
+        patch: list[PatchOp] = []
+        if op == "update" and found is not None:
+            patch = found.patch
+        elif op in ("create", "observe"):
+            patch = [{"op": "add", "path": "", "value": new.state}]
+        return Change.model_validate(
+            {
+                "id": change_id(new.key, new.ref.uid, op, new.source_version.version, ordinal),
+                "op": op,
+                "object": new.ref,
+                "valid": valid,
+                "observed_at": seen.t if observed is None else observed,
+                "source_version": new.source_version,
+                "base": base,
+                "digest": None if op == "delete" else new.digest,
+                "patch": patch,
+                "fields": fields,
+                "actor": actor,
+                "provenance": _OBSERVED,
+                "flags": flags,
+                "redaction_key": self._redaction_key if new.redacted else None,
+                **beside,
+            }
+        )
+
+    def state(self, now: Prepared, valid: Valid, t: int) -> State:
+        """The whole state of a living object, as it stands after its last change."""
+        return State(
+            id=change_id(now.key, now.ref.uid, "state", now.source_version.version, 0),
+            object=now.ref,
+            valid=valid,
+            observed_at=t,
+            source_version=now.source_version,
+            digest=now.digest,
+            state=now.state,
+            reason="checkpoint",
+            flags=["redacted"] if now.redacted else [],
+            redaction_key=self._redaction_key if now.redacted else None,
+        )
+
+    def coverage(self, name: str, state: str, since: int, t: int, reason: str) -> Coverage:
+        """How a group-resource is watched from `since` on."""
+        return Coverage.model_validate(
+            {
+                "id": hash128("coverage", self._scope, name, state, str(since), self._epoch),
+                "source": "kubernetes",
+                "scope": self._scope,
+                "group_resource": name,
+                "state": state,
+                "valid": Span(from_=since, to=MAX),
+                "epoch": self._epoch,
+                "observed_at": t,
+                "reason": reason,
+            }
+        )
+
+
+def between(lower: int, received: int, claimed: int | None, clock: str) -> Valid:
+    """The bounds, tightened by what the object claims if that lies within them; else the claim is kept beside them."""
+    if claimed is None or claimed <= lower:
+        return Valid(not_before=min(lower, received), not_after=received)
+    if claimed > received:
+        return Valid.model_validate({"not_before": min(lower, received), "not_after": received, "claimed": claimed})
+    return Valid(not_before=claimed, not_after=received, clock=clock)
+
+
+def marked(meta: dict[str, Json]) -> int | None:
+    """When deletion was asked for: the timestamp lies a grace period after it."""
+    at, grace = instant_of(meta.get("deletionTimestamp")), meta.get("deletionGracePeriodSeconds")
+    return at - grace * SECOND if at is not None and isinstance(grace, int) else at
