@@ -16,6 +16,7 @@ from schema.errors import ApplyError, BadRecord, HindgraphError
 from schema.records import Change, Evidence, Record, State, load, parse_body
 from store.ledger import SqliteLedger
 from store.planner import Planner
+from store.rows import ChangeRow, Insert, RowOp
 
 BATCH = 1000
 _ID = re.compile("[0-9a-f]{32}")
@@ -107,7 +108,8 @@ class Projector:
             elif new := record.id not in seen:
                 ops = planner.plan(record, one.told, entry.position, entry.s)
                 self._ledger.execute(ops)
-                if isinstance(record, Change | State):
+                # A state that says what is known already leaves no row: said again later, it may be news.
+                if isinstance(record, Change | State) and any(map(_tells, ops)):
                     seen.add(record.id)
         except (ApplyError, BadRecord) as error:
             self._bury(entry, record, error, planner)
@@ -130,6 +132,10 @@ class _Read:
     entry: LogEntry
     told: dict[str, Json]
     record: Record | BadRecord
+
+
+def _tells(op: RowOp) -> bool:
+    return isinstance(op, Insert) and isinstance(op.row, ChangeRow)
 
 
 def _read(entry: LogEntry) -> _Read:

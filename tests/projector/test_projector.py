@@ -126,6 +126,21 @@ def test_projecting_in_many_small_runs_gives_the_rows_of_one_run() -> None:
     assert bit_by_bit.digest() == at_once.digest()
 
 
+def test_a_state_that_left_nothing_may_be_news_when_said_again() -> None:
+    told = State(
+        id="f" * 32, object=REF, valid=Valid(not_before=110, not_after=120), observed_at=120,
+        digest=digest(config("a")), state=config("a"), reason="request",
+    )  # fmt: skip
+    records = (change(1, None, "a", 100), told, change(2, "a", "b", 150), told)
+    log, at_once = projected(*records)
+    part, bit_by_bit = MemoryLog(), SqliteLedger(":memory:")
+    for entry in log.entries:
+        part.entries.append(entry)
+        project(part, bit_by_bit)
+    assert bit_by_bit.digest() == at_once.digest()
+    assert [version.vf for version in Rewind(at_once).versions(KEY, MAX - 1)] == [100, 120, 150]
+
+
 def test_verify_sees_a_row_that_was_tampered_with() -> None:
     log, ledger = projected(change(1, None, "a", 100), change(2, "a", "b", 200))
     assert verify(log, ledger).ok
