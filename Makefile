@@ -29,6 +29,7 @@ lint: install
 
 bench: install
 	$(BIN)/python -m bench.capture
+	$(BIN)/python -m bench.projection
 	$(BIN)/python -m bench.as_of
 	$(BIN)/python -m bench.answers --changes 100000 --objects 2000
 

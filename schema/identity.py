@@ -7,6 +7,7 @@ uid. `type` is `group/Kind`, the core group spelled `core`. The text form has al
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from schema.canonical import hash64, hash128
@@ -23,14 +24,19 @@ class Key(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        return (
-            f"{_quote(self.source)}/{_quote(self.scope)}/{self.type}/"
-            f"{_quote(self.namespace) if self.namespace else '-'}/{_quote(self.name)}"
-        )
+        return _text(self)
 
     @property
     def kind(self) -> str:
         return self.type.rpartition("/")[2]
+
+
+@lru_cache(maxsize=32_768)  # The same few keys are written again and again; about 500 bytes each.
+def _text(key: Key) -> str:
+    return (
+        f"{_quote(key.source)}/{_quote(key.scope)}/{key.type}/"
+        f"{_quote(key.namespace) if key.namespace else '-'}/{_quote(key.name)}"
+    )
 
 
 def parse_key(text: str) -> Key:

@@ -34,7 +34,15 @@ def apply(state: Json, patch: Sequence[PatchOp]) -> Json:
     return state
 
 
-def _apply_one(root: Json, op: PatchOp, fresh: set[int]) -> Json:
+def apply_in_place(state: Json, patch: Sequence[PatchOp]) -> Json:
+    """The same, for a state and a patch that nobody else needs: both may be altered, also where an operation does not
+    fit (a later operation may write into the value of an earlier one)."""
+    for op in patch:
+        state = _apply_one(state, op, None)
+    return state
+
+
+def _apply_one(root: Json, op: PatchOp, fresh: set[int] | None) -> Json:
     try:
         verb, path = op["op"], op["path"]
         value = None if verb == "remove" else op["value"]
@@ -83,9 +91,9 @@ def _edit(node: Json, last: str, verb: str, value: Json, path: str) -> None:
         raise BadPatch(f"patch path {path[:200]!r} runs through a leaf")
 
 
-def _own(node: Json, fresh: set[int], path: str) -> Json:
-    """A copy of `node` that this run may alter; what it copied before it alters in place."""
-    if id(node) in fresh:
+def _own(node: Json, fresh: set[int] | None, path: str) -> Json:
+    """A copy of `node` that this run may alter; what it copied before, or all (None), it alters in place."""
+    if fresh is None or id(node) in fresh:
         return node
     copy: Json
     if isinstance(node, dict):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from schema.canonical import Json
@@ -74,19 +74,19 @@ class Corrector:
         instant, but never before its predecessor in the log, so followers may move until one stands as it stood."""
         place = (row.vf, row.seq)
         if row.late:
-            return Shift([row], [replace(instead, vf=instead.na)] if instead else [])
+            return Shift([row], [instead._replace(vf=instead.na)] if instead else [])
         before = self.history.change_before(row.oid, place, chain=True)
         floor = before.vf if before else -MAX
         lost, gained = [row], []
         if instead:
             floor = max(instead.na, floor)
-            gained.append(replace(instead, vf=floor))
+            gained.append(instead._replace(vf=floor))
         for follower in self.history.changes_after(row.oid, place, chain=True):
             floor = max(follower.na, floor)
             if floor == follower.vf:
                 break
             lost.append(follower)
-            gained.append(replace(follower, vf=floor, sf=s))
+            gained.append(follower._replace(vf=floor, sf=s))
         return Shift(lost, gained)
 
     def correct(

@@ -6,7 +6,6 @@ What a gap or an end of coverage means for an answer is left to whoever answers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from schema.canonical import canonical, hash64
 from schema.instants import MAX
@@ -42,6 +41,6 @@ def cover(cid: int, rows: Sequence[CoverageRow], record: Coverage, seq: int, s: 
         for vf, vt in ((span.vf, start), (end, span.vt)):
             if vf < vt:
                 rest = Interval(vf, vt, MAX if vt == MAX else s, s, MAX, span.seq)
-                inserts.append(Insert(replace(row, span=rest)))
+                inserts.append(Insert(row._replace(span=rest)))
     span = Interval(start, end, MAX if end == MAX else s, s, MAX, seq)
     return [*ops, *inserts, Insert(CoverageRow(cid, span, f"{record.source}/{record.scope}", body))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from schema.canonical import Json, canonical
 from schema.instants import MAX
@@ -80,9 +80,9 @@ def _outside(row: EdgeRow, stretch: Stretch) -> Iterator[EdgeRow]:
         yield row
         return
     if row.span.vf < stretch.vf:
-        yield replace(row, span=replace(row.span, vt=stretch.vf))
+        yield row._replace(span=row.span._replace(vt=stretch.vf))
     if stretch.vt < row.span.vt:
-        yield replace(row, span=replace(row.span, vf=stretch.vt))
+        yield row._replace(span=row.span._replace(vf=stretch.vt))
 
 
 def _coalesce(rows: Iterable[EdgeRow]) -> list[EdgeRow]:
@@ -91,7 +91,7 @@ def _coalesce(rows: Iterable[EdgeRow]) -> list[EdgeRow]:
     for row in sorted(rows, key=lambda row: (row.span.vf, row.span.vt)):
         last = out[-1] if out else None
         if last is not None and last.span.vt == row.span.vf and last.body == row.body:
-            out[-1] = replace(last, span=replace(last.span, vt=row.span.vt))
+            out[-1] = last._replace(span=last.span._replace(vt=row.span.vt))
         else:
             out.append(row)
     return out
@@ -106,7 +106,7 @@ def _believed(wanted: Iterable[EdgeRow], rows: Sequence[EdgeRow], seq: int, s: i
             out.extend(tiles)
             continue
         vts = MAX if row.span.vt == MAX else s
-        out.append(replace(row, span=Interval(row.span.vf, row.span.vt, vts, s, MAX, seq)))
+        out.append(row._replace(span=Interval(row.span.vf, row.span.vt, vts, s, MAX, seq)))
     return out
 
 

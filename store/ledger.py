@@ -1,39 +1,36 @@
-"""The embedded ledger: executes row operations on SQLite, and reads back what the planner and rewind ask for.
+"""The embedded ledger: executes row operations on SQLite, keeps the position, dead letters and evidence.
 
-It knows rows and indexes, nothing of what they mean: planning is `store.planner`, questions are `store.rewind`.
+It knows rows and indexes, nothing of what they mean: planning is `store.planner`, what the planner reads back
+`store.believed`, questions are `store.rewind`.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
 
 import orjson
 
-from migrations import migrate
-from schema.canonical import Json
+from migrations import migrate, pending
 from schema.errors import StoreCorrupt, StoreMissing
 from schema.identity import Key, parse_key
 from schema.identity import oid as oid_of
 from schema.instants import MAX
 from schema.kinds import class_of
-from schema.patch import PatchOp, apply
-from schema.records import Evidence, ObjectRef
+from schema.records import Evidence
+from store.believed import CHANGE, OPEN, Believed
 from store.bodies import pack, unpack
-from store.correction import Place
-from store.pending import Pending
+from store.pending import Identity, Pending
 from store.rows import (
     BucketRow,
     ChangeRow,
     Close,
     Content,
-    CoverageRow,
     EdgeRow,
     Insert,
-    Interval,
     ObjectRow,
     OpenGap,
     Row,
@@ -42,38 +39,42 @@ from store.rows import (
     VersionRow,
 )
 
-_CHANGE = "seq, sf, id, oid, op, late, nb, na, vf, n, uid, noise, body"
+_CACHE = 65_536
+"""KiB of pages that SQLite may hold: ids are hashes, so rows of one batch lie all over the file."""
+_CHECKPOINT = 8_000
+"""Pages (32 MiB) after which the write-ahead log goes into the file: a page that many batches touch is moved once."""
 _KNOWN = 200_000
 """How many keys are remembered as being there, about 250 bytes each; beyond it, all are forgotten and asked again."""
-_MANY = 500
-"""How many ids one look-up asks for."""
-_VERSION = "vf, vt, vts, sf, st, seq, lo, vlo, n, uid"
-_REF = "o.source, o.scope, o.type, o.kind, o.class, o.namespace, o.name"
 _FACT = {"version": "oid", "edge": "eid", "coverage": "cid", "change": "seq"}
-_OPEN = f"st = {MAX} AND vt = {MAX}"
-_CHAIN = {False: "", True: "AND late = 0 "}
-_START = "SELECT max(vf) FROM {table} WHERE {fact} = ?1 AND st = ?2 AND vf < vt AND vf <= ?3"
 
 
-class SqliteLedger:
+class SqliteLedger(Believed):
     """One ledger file. `path` ":memory:" for a throw-away one.
 
-    Raises StoreMissing when `readonly` and nothing is there, StoreVersion when a newer Hindgraph wrote it.
+    Raises StoreMissing when `readonly` and there is nothing, or only rows of an older Hindgraph; StoreVersion when a
+    newer one wrote it.
     """
 
     def __init__(self, path: Path | str, *, readonly: bool = False) -> None:
         if readonly and not Path(path).exists():
             raise StoreMissing(f"no ledger at {path}", hint="record or replay something first")
-        self.connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        super().__init__(sqlite3.connect(path, isolation_level=None, check_same_thread=False))
         self.connection.execute("PRAGMA journal_mode = WAL")
         self.connection.execute("PRAGMA busy_timeout = 10000")
         if readonly:
             self.connection.execute("PRAGMA query_only = ON")
+            if pending(self.connection, "ledger"):
+                self.connection.close()
+                raise StoreMissing(
+                    f"the ledger at {path} is one of an older Hindgraph",
+                    hint="replay any recording into this home: the ledger is written anew from its log",
+                )
         else:
             migrate(self.connection, "ledger")
         self.connection.execute("PRAGMA synchronous = NORMAL")
+        self.connection.execute(f"PRAGMA cache_size = -{_CACHE}")
+        self.connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT}")
         self._known: dict[str, int] = {}
-        self._pending = Pending()
 
     def close(self) -> None:
         self.connection.close()
@@ -101,9 +102,7 @@ class SqliteLedger:
                 self._insert(op.row)
             elif isinstance(op, Close):
                 if op.table == "coverage":
-                    self._one(
-                        f"UPDATE coverage SET vt = ?, vts = ? WHERE cid = ? AND {_OPEN}", (op.vt, op.vts, op.fact)
-                    )
+                    self._one(f"UPDATE coverage SET vt = ?, vts = ? WHERE cid = ? AND {OPEN}", (op.vt, op.vts, op.fact))
                 else:
                     self._pending.close(op)
             elif isinstance(op, Supersede):
@@ -143,13 +142,14 @@ class SqliteLedger:
         if not self._pending:
             return
         todo, self._pending = self._pending, Pending()
+        self._name(todo.objects)
         # Rows of before are closed before others open, so that a fact never has two open rows.
         self._close_all("version", "vt = ?, vts = ?, vlo = ?", todo.versions.closes)
         self._close_all("edge", "vt = ?, vts = ?", todo.edges.closes)
         run = self.connection.executemany
         for rows, sql in (
             (todo.contents, "INSERT INTO content VALUES (?,?,?,?,?)"),
-            (todo.changes, f"INSERT INTO change ({_CHANGE}, st) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"),
+            (todo.changes, f"INSERT INTO change ({CHANGE}, st) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"),
             (todo.versions.rows, "INSERT INTO version VALUES (?,?,?,?,?,?,?,?,?,?,?)"),
             (todo.edges.rows, "INSERT INTO edge VALUES (?,?,?,?,?,?,?,?,?,?,?)"),
             (todo.buckets, "INSERT OR IGNORE INTO bucket VALUES (?,?)"),
@@ -157,13 +157,25 @@ class SqliteLedger:
             if rows:
                 run(sql, rows)
 
+    def _name(self, objects: list[Identity]) -> None:
+        """Write identities; raises StoreCorrupt if another key has the same 64-bit id."""
+        if not objects:
+            return
+        insert = "INSERT OR IGNORE INTO object VALUES (?,?,?,?,?,?,?,?,?)"
+        if self.connection.executemany(insert, objects).rowcount == len(objects):
+            return
+        for oid, text, *_ in objects:
+            found = self.connection.execute("SELECT key FROM object WHERE oid = ?", (oid,)).fetchone()
+            if found[0] != text:
+                raise StoreCorrupt(f"two keys share one id: {found[0]} and {text}")
+
     def _close_all(self, table: str, sets: str, closes: list[tuple[int, ...]]) -> None:
         if closes:
             fact = _FACT[table]
             # The open row is the last in time: a walk down the primary key meets it first, however deep the history.
             sql = (
                 f"UPDATE {table} SET {sets} WHERE ({fact}, vf, seq, sf) = (SELECT {fact}, vf, seq, sf FROM {table} "
-                f"WHERE {fact} = ? AND {_OPEN} ORDER BY vf DESC, seq DESC LIMIT 1)"
+                f"WHERE {fact} = ? AND {OPEN} ORDER BY vf DESC, seq DESC LIMIT 1)"
             )
             met = self.connection.executemany(sql, closes).rowcount
             if met != len(closes):
@@ -183,172 +195,17 @@ class SqliteLedger:
         return oid
 
     def _know(self, key: Key, text: str, kind: str, class_: str) -> int:
-        """Make an identity known; raises StoreCorrupt if another key has the same 64-bit id."""
+        """Make an identity known."""
         oid = self._known.get(text)
         if oid is not None:
             return oid
         oid = oid_of(text)
         row = (oid, text, key.source, key.scope, key.type, kind, class_, key.namespace, key.name)
-        insert = "INSERT OR IGNORE INTO object VALUES (?,?,?,?,?,?,?,?,?)"
-        if self.connection.execute(insert, row).rowcount == 0:
-            found = self.connection.execute("SELECT key FROM object WHERE oid = ?", (oid,)).fetchone()
-            if found[0] != text:
-                raise StoreCorrupt(f"two keys share one id: {found[0]} and {text}")
+        self._pending.objects.append(row)
         if len(self._known) >= _KNOWN:
             self._known.clear()
         self._known[text] = oid
         return oid
-
-    # -- reading, for the planner
-
-    def _settle_for(self, oid: int) -> None:
-        if oid in self._pending.oids:
-            self.settle()
-
-    def ref(self, oid: int) -> ObjectRef | None:
-        row = self.connection.execute(f"SELECT {_REF} FROM object o WHERE o.oid = ?", (oid,)).fetchone()
-        return None if row is None else _ref(row)
-
-    def content(self, oid: int, n: int) -> dict[str, Json]:
-        """State `n` of an object, built from its anchor."""
-        self._settle_for(oid)
-        rows = self.connection.execute(
-            "SELECT n, anchor, body FROM content WHERE oid = ?1 AND n <= ?2 AND n >= "
-            "(SELECT anchor FROM content WHERE oid = ?1 AND n = ?2) ORDER BY n",
-            (oid, n),
-        ).fetchall()
-        if not rows or rows[-1][0] != n:
-            raise StoreCorrupt(f"state {n} of object {oid} is not there", hint="run hindgraph verify")
-        state: Json = orjson.loads(unpack(rows[0][2]))
-        for _, _, body in rows[1:]:
-            patch: list[PatchOp] = orjson.loads(unpack(body))
-            state = apply(state, patch)
-        if not isinstance(state, dict):
-            raise StoreCorrupt(f"state {n} of object {oid} is not an object", hint="run hindgraph verify")
-        return state
-
-    def last_n(self, oid: int) -> int:
-        """The number of the newest content of an object, -1 when it has none."""
-        self._settle_for(oid)
-        return int(
-            self.connection.execute("SELECT coalesce(max(n), -1) FROM content WHERE oid = ?", (oid,)).fetchone()[0]
-        )
-
-    def anchor(self, oid: int, n: int) -> tuple[int, str]:
-        self._settle_for(oid)
-        row = self.connection.execute("SELECT anchor, digest FROM content WHERE oid = ? AND n = ?", (oid, n)).fetchone()
-        return int(row[0]), row[1].hex()
-
-    def seen(self, change_ids: Sequence[str]) -> set[str]:
-        """Which of these changes and states are there, whether still believed or not."""
-        self.settle()
-        found: set[str] = set()
-        for start in range(0, len(change_ids), _MANY):
-            ids = [bytes.fromhex(one) for one in change_ids[start : start + _MANY]]
-            marks = ",".join("?" * len(ids))
-            rows = self.connection.execute(f"SELECT id FROM change WHERE id IN ({marks})", ids)
-            found.update(row[0].hex() for row in rows)
-        return found
-
-    def believed(self, change_id: str) -> ChangeRow | None:
-        """The change or state of this id, as believed now."""
-        self.settle()
-        row = self.connection.execute(
-            f"SELECT {_CHANGE} FROM change WHERE id = ? AND st = ?", (bytes.fromhex(change_id), MAX)
-        ).fetchone()
-        return None if row is None else change_row(row)
-
-    def last_change(self, oid: int, *, chain: bool = False) -> ChangeRow | None:
-        """The last believed change of an object in time; of its chain of patches, if asked."""
-        return self.change_before(oid, (MAX, MAX), chain=chain)
-
-    def change_before(self, oid: int, place: Place, *, chain: bool = False) -> ChangeRow | None:
-        self._settle_for(oid)
-        row = self.connection.execute(
-            f"SELECT {_CHANGE} FROM change WHERE oid = ? AND st = ? AND (vf, seq) < (?, ?) {_CHAIN[chain]}"
-            "ORDER BY vf DESC, seq DESC LIMIT 1",
-            (oid, MAX, *place),
-        ).fetchone()
-        return None if row is None else change_row(row)
-
-    def changes_after(self, oid: int, place: Place, *, chain: bool = False) -> Iterator[ChangeRow]:
-        self._settle_for(oid)
-        rows = self.connection.execute(
-            f"SELECT {_CHANGE} FROM change WHERE oid = ? AND st = ? AND (vf, seq) > (?, ?) {_CHAIN[chain]}"
-            "ORDER BY vf, seq",
-            (oid, MAX, *place),
-        )
-        return map(change_row, rows)
-
-    def changes_within(self, oid: int, first: Place, last: Place) -> list[ChangeRow]:
-        self._settle_for(oid)
-        rows = self.connection.execute(
-            f"SELECT {_CHANGE} FROM change WHERE oid = ? AND st = ? AND (vf, seq) >= (?, ?) AND (vf, seq) <= (?, ?) "
-            "ORDER BY vf, seq",
-            (oid, MAX, *first, *last),
-        )
-        return [change_row(row) for row in rows]
-
-    def versions_within(self, oid: int, first: Place, last: Place) -> list[VersionRow]:
-        self._settle_for(oid)
-        rows = self.connection.execute(
-            f"SELECT {_VERSION} FROM version WHERE oid = ? AND st = ? AND (vf, seq) >= (?, ?) AND (vf, seq) <= (?, ?) "
-            "ORDER BY vf, seq",
-            (oid, MAX, *first, *last),
-        )
-        return [VersionRow(oid, Interval(*row[:6]), *row[6:]) for row in rows]
-
-    def versions_during(self, oid: int, since: int, until: int) -> list[VersionRow]:
-        """The believed versions that held at some instant of [since, until)."""
-        self._settle_for(oid)
-        rows = self.connection.execute(
-            f"SELECT {_VERSION} FROM version WHERE oid = ?1 AND st = ?2 AND vf < vt AND vt > ?3 AND vf < ?4 AND vf >= "
-            f"coalesce(({_START.format(table='version', fact='oid')}), ?3) ORDER BY vf",
-            (oid, MAX, since, until),
-        )
-        return [VersionRow(oid, Interval(*row[:6]), *row[6:]) for row in rows]
-
-    def edge_rows(self, eid: int, since: int, until: int) -> list[EdgeRow]:
-        """The believed rows of an edge that overlap or touch [since, until]."""
-        if eid in self._pending.eids:
-            self.settle()
-        rows = self.connection.execute(
-            "SELECT vf, vt, vts, sf, st, seq, predicate, s.key, d.key, body FROM edge "
-            "JOIN object s ON s.oid = src JOIN object d ON d.oid = dst "
-            "WHERE eid = ?1 AND st = ?2 AND vf < vt AND vt >= ?3 AND vf <= ?4 AND vf >= "
-            f"coalesce(({_START.format(table='edge', fact='eid')}), ?3) ORDER BY vf",
-            (eid, MAX, since, until),
-        )
-        return [EdgeRow(eid, Interval(*row[:6]), *row[6:]) for row in rows]
-
-    def standing(self, bucket: int) -> list[int]:
-        """Every object that ever stood in this bucket of a join."""
-        self.settle()
-        return [row[0] for row in self.connection.execute("SELECT oid FROM bucket WHERE bucket = ?", (bucket,))]
-
-    def coverage_rows(self, cid: int) -> list[CoverageRow]:
-        rows = self.connection.execute(
-            "SELECT vf, vt, vts, sf, st, seq, scope, body FROM coverage WHERE cid = ? AND st = ? ORDER BY vf",
-            (cid, MAX),
-        )
-        return [CoverageRow(cid, Interval(*row[:6]), *row[6:]) for row in rows]
-
-    def living(self, scope: str) -> Iterator[tuple[int, ObjectRef, int]]:
-        """Every object of a scope that lives now: id, reference of its incarnation, number of its content."""
-        source, _, name = scope.partition("/")
-        objects = self.connection.execute(
-            f"SELECT o.oid, {_REF} FROM object o WHERE o.source = ? AND o.scope = ?", (source, name)
-        ).fetchall()
-        for oid, *ref in objects:
-            last = self.connection.execute(
-                f"SELECT n, uid FROM version WHERE oid = ? AND {_OPEN} ORDER BY vf DESC, seq DESC LIMIT 1", (oid,)
-            ).fetchone()
-            if last is not None:
-                yield oid, _ref(ref, last[1]), last[0]
-
-    def gaps(self) -> set[int]:
-        """The objects whose chain is broken."""
-        return {row[0] for row in self.connection.execute("SELECT oid FROM gap WHERE until = ?", (MAX,))}
 
     # -- position, dead letters, evidence
 
@@ -400,20 +257,5 @@ class SqliteLedger:
         return whole.hexdigest()
 
 
-def _ref(row: Sequence[str], uid: str | None = None) -> ObjectRef:
-    source, scope, type_, kind, class_, namespace, name = row
-    return ObjectRef(
-        source=source, scope=scope, type=type_, kind=kind, class_=class_, namespace=namespace, name=name, uid=uid
-    )
-
-
 def _unmet(met: int, wanted: int, sql: str) -> StoreCorrupt:
     return StoreCorrupt(f"row operations met {met} rows instead of {wanted}: {sql}", hint="run hindgraph verify")
-
-
-def change_row(
-    row: tuple[int, int, bytes, int, str, int, int, int, int, int | None, str | None, int, bytes],
-) -> ChangeRow:
-    """A ChangeRow from the columns `_CHANGE`."""
-    seq, sf, id_, oid, op, late, nb, na, vf, n, uid, noise, body = row
-    return ChangeRow(seq, sf, id_.hex(), oid, op, bool(late), nb, na, vf, n, uid, bool(noise), unpack(body))

@@ -13,6 +13,8 @@ from schema.instants import MAX
 from store.rows import BucketRow, ChangeRow, Close, Content, EdgeRow, VersionRow
 
 Cell = int | str | bytes | None
+Identity = tuple[int, str, str, str, str, str, str, str | None, str]
+"""A row of `object`: id, key, source, scope, type, kind, class, namespace, name."""
 
 
 @dataclass(slots=True)
@@ -43,6 +45,7 @@ class Timeline:
 class Pending:
     """What is planned and not written yet. `oids` are the objects, `eids` the edges that it is about."""
 
+    objects: list[Identity] = field(default_factory=list)
     contents: list[tuple[Cell, ...]] = field(default_factory=list)
     changes: list[tuple[Cell, ...]] = field(default_factory=list)
     buckets: list[tuple[Cell, ...]] = field(default_factory=list)
@@ -52,7 +55,7 @@ class Pending:
     eids: set[int] = field(default_factory=set)
 
     def __bool__(self) -> bool:
-        return bool(self.oids or self.eids or self.buckets)
+        return bool(self.oids or self.eids or self.objects or self.buckets)
 
     def close(self, op: Close) -> None:
         if op.table == "version":

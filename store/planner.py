@@ -9,7 +9,6 @@ does not fit raises an ApplyError before any operation exists.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from hashlib import blake2b
 from typing import Protocol
 
@@ -19,7 +18,7 @@ from schema.canonical import Json, canonical
 from schema.errors import BadPatch, UnknownTarget, WrongBase, WrongDigest
 from schema.identity import oid as oid_of
 from schema.instants import MAX
-from schema.patch import apply
+from schema.patch import apply_in_place
 from schema.records import Amend, Change, Coverage, ObjectRef, Record, Retract, State
 from store.correction import Correction, Corrector, History, Shift
 from store.coverage import cover, coverage_id
@@ -123,22 +122,20 @@ class Planner:
             if head.body is None:
                 raise WrongBase(f"delete of {record.object.key}, which is not there")
             return self._place(record, told, oid, head, None, None, vf, seq, s)
-        state = self._patched(record, head)
-        body = canonical(state)
-        if _digest(body) != record.digest:
-            raise WrongDigest(f"change {record.id} of {record.object.key} gives a state with another digest")
-        return self._place(record, told, oid, head, state, body, vf, seq, s)
-
-    def _patched(self, record: Change, head: Head) -> _State:
         whole = record.op in ("create", "observe")
         if not whole and (head.body is None or record.base != head.digest):
             raise WrongBase(
                 f"change {record.id} of {record.object.key} is against {record.base}, stored is {head.digest}"
             )
-        state = apply(None if whole or head.body is None else orjson.loads(head.body), record.patch)
+        # Spelled before it is applied: applying in place may write into the values of the patch.
+        patch = orjson.dumps(record.patch)
+        state = apply_in_place(None if whole or head.body is None else orjson.loads(head.body), record.patch)
         if not isinstance(state, dict):
             raise BadPatch(f"change {record.id} of {record.object.key} does not give an object")
-        return state
+        body = canonical(state)
+        if _digest(body) != record.digest:
+            raise WrongDigest(f"change {record.id} of {record.object.key} gives a state with another digest")
+        return self._place(record, told, oid, head, state, body, vf, seq, s, patch)
 
     def _state(self, record: State, told: _State, seq: int, s: int) -> list[RowOp]:
         body = canonical(record.state)
@@ -162,23 +159,24 @@ class Planner:
 
     def _place(
         self, record: Change | State, told: _State, oid: int, head: Head, state: _State | None, body: bytes | None,
-        vf: int, seq: int, s: int,
+        vf: int, seq: int, s: int, patch: bytes | None = None,
     ) -> list[RowOp]:  # fmt: skip
-        """Put a state (None: a delete) at the end of the chain, effective at `vf`."""
+        """Put a state (None: a delete) at the end of the chain, effective at `vf`; `patch` leads to it from the state
+        before, if there is one."""
         ref = record.object
-        op, noise, patch = "state", False, None
+        op, noise, follows = "state", False, False
         if isinstance(record, Change):
             op, noise = record.op, "noise" in record.flags
-            patch = record.patch if op == "update" and head.n == head.next_n - 1 else None
+            follows = op == "update" and head.n == head.next_n - 1
         ops: list[RowOp] = []
         if head.next_n == 0:
             ops.append(Insert(ObjectRow(oid, ref.key, ref.kind, ref.class_)))
         new = Head(ref.uid, vf, seq, seq, None, head.next_n, head.anchor)
         if body is not None:
             new.n, new.next_n, new.digest, new.body = head.next_n, head.next_n + 1, record.digest, body
-            if patch is None or new.n - head.anchor >= ANCHOR_EVERY:
-                new.anchor = new.n
-            kept = body if patch is None or new.anchor == new.n else orjson.dumps(patch)
+            kept = patch
+            if kept is None or not follows or new.n - head.anchor >= ANCHOR_EVERY:
+                new.anchor, kept = new.n, body
             ops.append(Insert(Content(oid, new.n, new.anchor, record.digest or "", kept)))
         row = ChangeRow(
             seq, s, record.id, oid, op, False, record.valid.not_before, max(record.valid.not_after, -MAX), vf, new.n,
@@ -191,7 +189,7 @@ class Planner:
                 ops.append(Close("version", oid, vf, s, lo))
             if new.n is not None:
                 ops.append(Insert(VersionRow(oid, Interval(vf, MAX, MAX, s, MAX, seq), lo, MAX, new.n, ref.uid)))
-            if patch is not None and head.uid == ref.uid and not touches(ref.type, patch):
+            if follows and head.uid == ref.uid and isinstance(record, Change) and not touches(ref.type, record.patch):
                 new.facts = head.facts
             else:
                 ops.extend(self._edges(oid, head, new, ref, state, seq, s))
@@ -295,8 +293,8 @@ def _amended(row: ChangeRow, record: Amend, s: int) -> ChangeRow:
         value = getattr(record, name)
         if value is not None:
             told[name] = value.model_dump(mode="json", by_alias=True)
-    fresh = replace(row, sf=s, body=orjson.dumps(told))
-    return fresh if record.valid is None else replace(fresh, nb=record.valid.not_before, na=record.valid.not_after)
+    fresh = row._replace(sf=s, body=orjson.dumps(told))
+    return fresh if record.valid is None else fresh._replace(nb=record.valid.not_before, na=record.valid.not_after)
 
 
 def _body_of(told: _State) -> bytes:

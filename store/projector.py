@@ -6,8 +6,10 @@ others keep flowing. Killed anywhere, it goes on from the position that was comm
 
 from __future__ import annotations
 
+import gc
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -19,6 +21,8 @@ from store.planner import Planner
 from store.rows import ChangeRow, Insert, RowOp
 
 BATCH = 1000
+_LOOK = 100
+"""How many records are parsed, and their ids looked up, at a time: enough to share a look-up, few to hold."""
 _ID = re.compile("[0-9a-f]{32}")
 _IDS = {"amend": ("id", "amends"), "retract": ("id", "retracts")}
 
@@ -71,7 +75,7 @@ class Projector:
         floor = self._ledger.floor()
         while batch := self._log.read(after=floor, limit=BATCH):
             try:
-                with self._ledger.transaction():
+                with _uncollected(), self._ledger.transaction():
                     self._batch(batch, stats)
             except BaseException:
                 self._planners.clear()
@@ -83,18 +87,22 @@ class Projector:
 
     def _batch(self, batch: Sequence[LogEntry], stats: ProjectStats) -> None:
         done = {scope: self._ledger.position(scope)[0] for scope in {entry.scope for entry in batch}}
-        fresh = [_read(entry) for entry in batch if entry.position > done[entry.scope]]
-        seen = self._ledger.seen([one.record.id for one in fresh if isinstance(one.record, Change | State)])
-        last: dict[str, LogEntry] = {}
-        for one in fresh:
-            scope = one.entry.scope
+        for scope, position in done.items():
             planner = self._planners.get(scope)
-            if planner is None or (scope not in last and planner.position != done[scope]):
-                # The first record of this scope here, or another process moved on since we last looked.
-                planner = self._planners[scope] = Planner(self._ledger, scope)
-            self._apply(one, planner, seen, stats)
-            planner.position = one.entry.position
-            last[scope] = one.entry
+            if planner is None or planner.position != position:
+                # Nothing was read of this scope yet, or another process moved on since we last looked.
+                self._planners[scope] = Planner(self._ledger, scope)
+        fresh = [entry for entry in batch if entry.position > done[entry.scope]]
+        last: dict[str, LogEntry] = {}
+        seen: set[str] = set()
+        for start in range(0, len(fresh), _LOOK):
+            some = [_read(entry) for entry in fresh[start : start + _LOOK]]
+            seen |= self._ledger.seen([one.record.id for one in some if isinstance(one.record, Change | State)])
+            for one in some:
+                planner = self._planners[one.entry.scope]
+                self._apply(one, planner, seen, stats)
+                planner.position = one.entry.position
+                last[one.entry.scope] = one.entry
         for scope, entry in last.items():
             self._ledger.set_position(scope, entry.position, entry.s, self._planners[scope].top)
 
@@ -109,7 +117,7 @@ class Projector:
                 ops = planner.plan(record, one.told, entry.position, entry.s)
                 self._ledger.execute(ops)
                 # A state that says what is known already leaves no row: said again later, it may be news.
-                if isinstance(record, Change | State) and any(map(_tells, ops)):
+                if isinstance(record, Change) or (isinstance(record, State) and any(map(_tells, ops))):
                     seen.add(record.id)
         except (ApplyError, BadRecord) as error:
             self._bury(entry, record, error, planner)
@@ -123,6 +131,18 @@ class Projector:
         self._ledger.add_dead_letter(entry.position, entry.scope, entry.s, reason, error.message)
         if isinstance(record, Change | State):
             self._ledger.execute(planner.gap(record.object, entry.position, entry.s, reason))
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """No search for cycles meanwhile: a batch makes many trees and no cycle, and the search costs it a tenth."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 @dataclass(frozen=True, slots=True)

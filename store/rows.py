@@ -7,14 +7,13 @@ hold the same rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from schema.identity import Key
 from schema.instants import MAX
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(NamedTuple):
     """The five integers of a row, and `seq`, the log position that wrote it."""
 
     vf: int
@@ -29,8 +28,7 @@ class Interval:
         return self.sf <= known_at < self.st and self.vf <= at and (at < self.vt or known_at < self.vts)
 
 
-@dataclass(frozen=True, slots=True)
-class VersionRow:
+class VersionRow(NamedTuple):
     """One interval of one object: content `n` of incarnation `uid`. `lo`, `vlo`: earliest begin and end."""
 
     oid: int
@@ -41,8 +39,7 @@ class VersionRow:
     uid: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class EdgeRow:
+class EdgeRow(NamedTuple):
     """One interval of one edge; `body` is the canonical JSON of its attributes, basis, confidence and rule."""
 
     eid: int
@@ -53,8 +50,7 @@ class EdgeRow:
     body: str
 
 
-@dataclass(frozen=True, slots=True)
-class CoverageRow:
+class CoverageRow(NamedTuple):
     """One interval of how one group-resource of one scope was watched; `body` is canonical JSON."""
 
     cid: int
@@ -63,8 +59,7 @@ class CoverageRow:
     body: str
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeRow:
+class ChangeRow(NamedTuple):
     """What a record said about an object. `vf` is the instant it took effect, `n` its content (None: a delete).
 
     `late` rows (full states that arrived after a later change) stand outside the chain of patches.
@@ -85,8 +80,7 @@ class ChangeRow:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
+class Content(NamedTuple):
     """State `n` of an object: whole where `anchor == n`, else a patch against `n - 1`."""
 
     oid: int
@@ -96,8 +90,7 @@ class Content:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectRow:
+class ObjectRow(NamedTuple):
     """One key and its 64-bit id. It may be there already."""
 
     oid: int
@@ -106,8 +99,7 @@ class ObjectRow:
     class_: str
 
 
-@dataclass(frozen=True, slots=True)
-class BucketRow:
+class BucketRow(NamedTuple):
     """An object that in some state stood in this bucket of a join: who must be looked at when the other side is
     corrected. It may be there already, and is never taken back."""
 
@@ -118,13 +110,11 @@ class BucketRow:
 Row = VersionRow | EdgeRow | CoverageRow | ChangeRow | Content | ObjectRow | BucketRow
 
 
-@dataclass(frozen=True, slots=True)
-class Insert:
+class Insert(NamedTuple):
     row: Row
 
 
-@dataclass(frozen=True, slots=True)
-class Close:
+class Close(NamedTuple):
     """Set `vt` (and `vlo` of a version) and `vts` on the one open row of a fact."""
 
     table: str
@@ -134,8 +124,7 @@ class Close:
     vlo: int = MAX
 
 
-@dataclass(frozen=True, slots=True)
-class Supersede:
+class Supersede(NamedTuple):
     """Believe a row no longer: `st = S`."""
 
     table: str
@@ -146,8 +135,7 @@ class Supersede:
     st: int
 
 
-@dataclass(frozen=True, slots=True)
-class OpenGap:
+class OpenGap(NamedTuple):
     """From here on the chain of this object is broken."""
 
     oid: int
@@ -156,8 +144,7 @@ class OpenGap:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class CloseGap:
+class CloseGap(NamedTuple):
     oid: int
     until: int
 

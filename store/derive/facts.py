@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from schema.canonical import Json
 from schema.identity import Key, edge_id, type_of
@@ -18,8 +19,7 @@ from schema.records import ObjectRef
 State = dict[str, Json]
 
 
-@dataclass(frozen=True, slots=True)
-class EdgeFact:
+class EdgeFact(NamedTuple):
     """One relation that follows from a state or a pair of states; `src` and `dst` are keys as text."""
 
     predicate: str
@@ -64,8 +64,7 @@ class Clause:
     facts: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Facet:
+class Facet(NamedTuple):
     """All that one side of a join needs to know of an object. Only facets of one bucket can match."""
 
     bucket: tuple[str, ...]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from schema.canonical import digest
+from schema.errors import StoreMissing
 from schema.identity import Key
 from schema.instants import MAX
 from schema.records import Change, ObjectRef, Provenance, State, Valid
@@ -139,6 +142,23 @@ def test_a_state_that_left_nothing_may_be_news_when_said_again() -> None:
         project(part, bit_by_bit)
     assert bit_by_bit.digest() == at_once.digest()
     assert [version.vf for version in Rewind(at_once).versions(KEY, MAX - 1)] == [100, 120, 150]
+
+
+def test_a_ledger_of_before_is_not_read_but_written_anew(tmp_path: Path) -> None:
+    log, _ = projected(change(1, None, "a", 100))
+    old = SqliteLedger(tmp_path / "ledger.db")
+    project(log, old)
+    digest = old.digest()
+    old.connection.executescript(
+        "DELETE FROM migration WHERE number = 3; UPDATE version SET vf = 7; CREATE INDEX version_open ON version (oid);"
+        "CREATE INDEX edge_open ON edge (eid);"
+    )
+    old.close()
+    with pytest.raises(StoreMissing, match="older"):
+        SqliteLedger(tmp_path / "ledger.db", readonly=True)
+    anew = SqliteLedger(tmp_path / "ledger.db")
+    project(log, anew)
+    assert anew.digest() == digest
 
 
 def test_verify_sees_a_row_that_was_tampered_with() -> None:
