@@ -22,6 +22,10 @@ from schema.identity import Key, type_of
 from schema.kinds import class_of
 from schema.records import ObjectRef, SourceVersion
 
+_HELM = "helm.sh/release.v1"
+_HELM_KEPT = frozenset({"apiVersion", "kind", "metadata", "type", "immutable"})
+"""Of what Helm keeps in a Secret: a release is all manifests and values of a chart, packed, secrets among them."""
+_MARKS = (b"hmac:", b'"fingerprint":"sha256:')
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -68,6 +72,9 @@ def prepare(
         whole: dict[str, Json] = {**obj, "metadata": stripped}
         if type_ == "core/Secret":
             whole = _folded(whole)
+        blob = whole.get("type") == _HELM and type_ == "core/Secret"
+        if blob:
+            whole = {part: value for part, value in whole.items() if part in _HELM_KEPT}
         state, hidden, prints = _redacted(whole, type_, redactor, last)
         state_digest = digest(state)
     except (orjson.JSONEncodeError, UnicodeError, RecursionError) as error:
@@ -96,7 +103,7 @@ def prepare(
             last_applied=applied,
         ),
         managed=[one for one in managed if isinstance(one, dict)] if isinstance(managed, list) else [],
-        hidden=hidden,
+        hidden=hidden | {"data"} if blob else hidden,
         prints=prints,
     )
 
@@ -121,12 +128,15 @@ def _redacted(
     for name, value in whole.items():
         fresh = value
         if isinstance(value, dict | list):
-            prints[name] = print_ = blake2b(orjson.dumps(value), digest_size=16).digest()
+            raw = orjson.dumps(value)
+            prints[name] = print_ = blake2b(raw, digest_size=16).digest()
             if last is not None and last.prints.get(name) == print_:
                 state[name] = before[name]
                 if name in last.hidden:
                     hidden.add(name)
                 continue
+            if any(mark in raw for mark in _MARKS):
+                hidden.add(name)  # Redacted before it came here: the same is said of it again.
         fresh = redactor.section(name, value, type_)
         if fresh is not value:
             hidden.add(name)

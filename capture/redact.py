@@ -1,48 +1,41 @@
 """Secrets end here: every value that is or looks like a credential becomes a keyed fingerprint. Pure.
 
 Equal values stay equal and nothing can be guessed back without the key. Places: Secret data, copies of the applied
-object in annotations, env values and arguments, ConfigMap values, webhook CA bundles, and free text. Redaction is
-copy-on-write and idempotent, so a redacted recording replays to the same log. Texts found clean are remembered, since
-a cluster says the same ones over and over; a text with anything to hide is never kept.
+object in annotations, env values and arguments, ConfigMap values, fields called after a credential, webhook CA bundles,
+and free text. What is taken for one is `capture.patterns`. Redaction is copy-on-write and idempotent, so a redacted
+recording replays to the same log. Texts found clean are remembered, since a cluster says the same ones over and over; a
+text with anything to hide is never kept.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hmac
 import re
 from collections.abc import Callable
 from hashlib import sha256
 
+from capture.certificates import described, is_description
+from capture.patterns import (
+    FLAGS,
+    LONG_FLAG,
+    SECRET_FLAG_IN_SHELL,
+    SHAPES,
+    is_address,
+    is_harmless,
+    is_pointer,
+    is_secret_field,
+    is_secret_name,
+)
 from schema.canonical import Json, canonical
 
-_NAME = re.compile(
-    r"passw|passphrase|secret|token|api[-_.]?key|apikey|credential|private[-_.]?key|access[-_.]?key|\bpwd\b|_pwd|auth_?key|dsn\b",
-    re.IGNORECASE,
-)
-_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^\s/@:]*):([^\s/@]+)@")
-_SHAPES = re.compile(
-    r"eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"  # JSON web token
-    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
-    r"|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"
-    r"|\bgh[pousr]_[A-Za-z0-9]{20,}\b|\bgithub_pat_[A-Za-z0-9_]{20,}\b"
-    r"|\bglpat-[A-Za-z0-9_-]{16,}\b|\bxox[abprs]-[A-Za-z0-9-]{10,}\b|\bAIza[A-Za-z0-9_-]{30,}\b|\bsk_live_[A-Za-z0-9]{16,}\b"
-)
-_ASSIGNED = re.compile(
-    r"((?:passw(?:or)?d|passphrase|secret|token|api[-_]?key|credentials?|pwd)[A-Za-z0-9_-]*[\"']?\s*[=:]\s*[\"']?)"
-    r"([^\s\"',;&]+)",
-    re.IGNORECASE,
-)
-_HARMLESS = re.compile(
-    r"(?:[A-Za-z0-9.-]+:\d{1,5}|[+-]?\d+(?:\.\d+)?|(?:\d+(?:ns|us|ms|s|m|h|d))+|true|false|)\Z", re.IGNORECASE
-)
 _MASK = re.compile(r"hmac:[0-9a-f]{16}")
-_BARE = frozenset({"apiVersion", "kind"})
-_SECRET_KEYS = frozenset({"data", "stringData"})
-_CONFIG_KEYS = frozenset({"data", "binaryData"})
-_UNWALKED = {"core/Secret": _SECRET_KEYS | _CONFIG_KEYS, "core/ConfigMap": _SECRET_KEYS | _CONFIG_KEYS}
 _PLAIN = re.compile(r"[0-9a-fTZ:.+-]*\Z")
-"""Times, addresses, digests, uids: letters of which no pattern above could be made."""
+"""Times, addresses, digests, uids: letters of which no shape could be made."""
 _ROOM = 16_000_000  # Characters of clean texts that are remembered.
+_BARE = frozenset({"apiVersion", "kind"})
+_SENTENCES = frozenset({"args", "command"})
 
 
 class Redactor:
@@ -67,13 +60,15 @@ class Redactor:
             return value
         if name == "metadata":
             return self._metadata(value)
-        if name in _UNWALKED.get(type, ()):
-            if type == "core/Secret" and name in _SECRET_KEYS:
-                hide = self._fingerprint
-                return _each(value, lambda _, one: hide(one)) if isinstance(value, dict) else hide(value)
-            if type == "core/ConfigMap" and name in _CONFIG_KEYS and isinstance(value, dict):
-                return _each(value, lambda key, one: self._shaped(one, key))
-            return value
+        if type == "core/Secret" and name in ("data", "stringData"):
+            if isinstance(value, dict) and not _is_mask(value):
+                return _each(value, self._secret)
+            return self._fingerprint(value)
+        if type == "core/ConfigMap" and isinstance(value, dict):
+            if name == "data":
+                return _each(value, self._named)
+            if name == "binaryData":
+                return _each(value, self._binary)
         if isinstance(value, dict | list):
             return self._walk(value, name)
         return self._leaf(value, name) if isinstance(value, str) else value
@@ -82,23 +77,20 @@ class Redactor:
         """Free text without what has the shape of a credential."""
         if text in self._clean or _PLAIN.match(text):
             return text
-        fresh = _URL.sub(lambda found: f"{found[1]}:{self._token(found[2])}@", text)
-        fresh = _SHAPES.sub(lambda found: self._token(found[0]), fresh)
-        fresh = _ASSIGNED.sub(
-            lambda found: found[0] if _HARMLESS.match(found[2]) else found[1] + self._token(found[2]), fresh
-        )
+        fresh = text
+        for shape in SHAPES:
+            if shape.may_be_in(fresh):
+                fresh = self._hide(shape.pattern, fresh, harmless=shape.harmless)
         if fresh != text:
             return fresh
         self._remember(text, self._clean)
         return text
 
-    def _remember(self, text: str, clean: set[str]) -> None:
-        self._room -= len(text) + 64
-        if self._room < 0:
-            self._clean.clear()
-            self._leaves.clear()
-            self._room = _ROOM
-        clean.add(text)
+    def fingerprint(self, text: str) -> str:
+        """A keyed fingerprint of a whole text, in one word."""
+        return text if _MASK.fullmatch(text) else "hmac:" + self._mac(text.encode("utf-8", "surrogatepass"))
+
+    # -- places
 
     def _metadata(self, meta: Json) -> Json:
         if not isinstance(meta, dict):
@@ -106,21 +98,52 @@ class Redactor:
         annotations = meta.get("annotations")
         if not isinstance(annotations, dict):
             return meta
-        cleaned = _each(annotations, lambda _, value: self._annotation(value))
+        cleaned = _each(annotations, self._annotation)
         return meta if cleaned is annotations else {**meta, "annotations": cleaned}
+
+    def _annotation(self, _: str, value: Json) -> Json:
+        if not isinstance(value, str):
+            return value
+        if value.lstrip()[:1] in ("{", "[") and '"kind"' in value and '"apiVersion"' in value:
+            return self.fingerprint(value)  # A copy of an object.
+        return self.redact_text(value)
+
+    def _secret(self, _: str, value: Json) -> Json:
+        told = described(base64.b64decode(value)) if isinstance(value, str) and _is_base64(value) else None
+        return self._fingerprint(value) if told is None else told
+
+    def _binary(self, name: str, value: Json) -> Json:
+        """What base64 of a ConfigMap holds is judged as its text would be; NULs between letters are no disguise."""
+        if not isinstance(value, str) or not _is_base64(value):
+            return self._named(name, value)
+        text = base64.b64decode(value).replace(b"\0", b"").decode("latin-1")
+        return value if self._named(name, text) is text else self._fingerprint(value)
+
+    def _named(self, name: str, value: Json) -> Json:
+        """A value under a name: hidden whole where the name says so, else only what has the shape of a credential."""
+        if not isinstance(value, str):
+            return value if _is_mask(value) else self._fingerprint(value)
+        if _MASK.fullmatch(value):
+            return value
+        fresh = self.redact_text(value)
+        if not is_secret_name(name) or is_harmless(value) or is_pointer(name, value):
+            return fresh
+        return fresh if "hmac:" in fresh and is_address(value) else self._fingerprint(value)
 
     def _walk(self, node: dict[str, Json] | list[Json], field: str) -> Json:
         """Every text below `node`, which is the value of `field`. This is where capture spends its time."""
         clean = self._leaves
         if isinstance(node, dict):
             out = node
-            if field == "env" or ("name" in node and isinstance(node.get("value"), str)):
-                out = self._named_value(node)
+            if "name" in node and isinstance(node.get("value"), str):
+                out = self._pair(node)
             for name, value in out.items():
                 if isinstance(value, str):
-                    if value in clean and name != "caBundle":
+                    if value in clean and not is_secret_field(name):
                         continue
                     fresh = self._leaf(value, name)
+                elif isinstance(value, list) and name in _SENTENCES:
+                    fresh = self._arguments(value, _programs(node))
                 elif isinstance(value, dict | list):
                     fresh = self._walk(value, name)
                 else:
@@ -130,12 +153,10 @@ class Redactor:
                         out = dict(node)
                     out[name] = fresh
             return out
-        if field in ("args", "command"):
-            return self._arguments(node)
         items: list[Json] | None = None
         for index, item in enumerate(node):
             if isinstance(item, str):
-                fresh = item if item in clean and field != "caBundle" else self._leaf(item, field)
+                fresh = item if item in clean and not is_secret_field(field) else self._leaf(item, field)
             elif isinstance(item, dict | list):
                 fresh = self._walk(item, field)
             else:
@@ -145,71 +166,93 @@ class Redactor:
                 items[index] = fresh
         return node if items is None else items
 
-    def _named_value(self, node: dict[str, Json]) -> dict[str, Json]:
-        name, value = node.get("name"), node.get("value")
-        if isinstance(name, str) and isinstance(value, str):
-            fresh = self._shaped(value, name)
+    def _pair(self, node: dict[str, Json]) -> dict[str, Json]:
+        """A name and its value side by side, as in env."""
+        name, value = node["name"], node["value"]
+        if isinstance(name, str):
+            fresh = self._named(name, value)
             if fresh is not value:
                 return {**node, "value": fresh}
         return node
 
     def _leaf(self, value: str, name: str) -> Json:
-        if name == "caBundle":
-            return self._fingerprint(value)
+        if is_secret_field(name) and value:
+            told = described(value.encode("utf-8", "replace"))
+            if told is not None:
+                return told
+            return value if is_harmless(value) or _MASK.fullmatch(value) else self._fingerprint(value)
         short = len(value) < 12 and "://" not in value and "=" not in value
         fresh = value if short else self.redact_text(value)
         if fresh is value:
             self._remember(value, self._leaves)
         return fresh
 
-    def _arguments(self, items: list[Json]) -> list[Json]:
+    # -- arguments
+
+    def _arguments(self, items: list[Json], programs: frozenset[str]) -> list[Json]:
         out: list[Json] = []
-        secret_next = False
+        before = ""  # The flag whose value comes next, if it is a credential.
         for item in items:
             if not isinstance(item, str):
                 out.append(item)
-                secret_next = False
-            elif secret_next and not item.startswith("-") and not _HARMLESS.match(item):
-                out.append(self._token(item))
-                secret_next = False
-            else:
-                flag, mark, value = item.partition("=")
-                if mark and _NAME.search(flag) and not _HARMLESS.match(value):
-                    out.append(f"{flag}={self._token(value)}")
-                else:
-                    out.append(self.redact_text(item))
-                secret_next = not mark and item.startswith("-") and _NAME.search(item) is not None
-        return items if out == items else out
+                before = ""
+                continue
+            if before and not item.startswith("-"):
+                stays = is_harmless(item) or is_pointer(before, item) or not _is_value(before, item, programs)
+                out.append(item if stays else self.fingerprint(item))
+                before = ""
+                continue
+            out.append(self._argument(item, programs))
+            asks = item.startswith("-") and "=" not in item
+            before = item if asks and (is_secret_name(item) or any(item == flag.flag for flag in FLAGS)) else ""
+        return out if out != items else items
 
-    def _shaped(self, value: Json, name: str) -> Json:
-        """A value under a name: hidden whole where the name says so, else only what has the shape of a credential."""
-        if not isinstance(value, str):
-            return value if _is_mask(value) else self._fingerprint(value)
-        fresh = self.redact_text(value)
-        if fresh is not value or _MASK.fullmatch(value):
-            return fresh
-        if (
-            _NAME.search(name)
-            and not _HARMLESS.match(value)
-            and "\n" not in value.strip()
-            and not value.startswith("$(")
-        ):
-            return self._fingerprint(value)
-        return value
+    def _argument(self, item: str, programs: frozenset[str]) -> str:
+        if any(blank in item for blank in " \n\t"):
+            item = self._hide(SECRET_FLAG_IN_SHELL, item, harmless=True)
+            words = frozenset(item.replace("/", " ").split())
+            for flag in FLAGS:
+                if flag.clients & words:
+                    item = self._hide(flag.in_shell, item, harmless=True)
+            return self.redact_text(item)
+        name, mark, value = item.partition("=")
+        if mark and is_secret_name(name):
+            if is_harmless(value) or is_pointer(name, value):
+                return self.redact_text(item)
+            fresh = self.redact_text(value)
+            return f"{name}={fresh if 'hmac:' in fresh and is_address(value) else self.fingerprint(value)}"
+        for flag in FLAGS:
+            glued = item.removeprefix(flag.flag) if item.startswith(flag.flag) else ""
+            called = flag.clients & programs
+            if glued and not is_harmless(glued) and (called or not LONG_FLAG.match(glued)):
+                return flag.flag + self.fingerprint(glued) if _is_value(flag.flag, glued, programs) else item
+        return self.redact_text(item)
 
-    def _annotation(self, value: Json) -> Json:
-        if not isinstance(value, str):
-            return value
-        if value.lstrip()[:1] in ("{", "[") and '"kind"' in value and '"apiVersion"' in value:
-            return self._token(value)
-        return self.redact_text(value)
+    # -- masks
 
-    def fingerprint(self, text: str) -> str:
-        """A keyed fingerprint of a whole text, in one word."""
-        return self._token(text)
+    def _hide(self, pattern: re.Pattern[str], text: str, *, harmless: bool) -> str:
+        """The text with what the pattern finds masked: the group `secret`, or all of it."""
+        parts = "secret" in pattern.groupindex
 
-    def _token(self, text: str) -> str:
-        return text if _MASK.fullmatch(text) else "hmac:" + self._mac(text.encode("utf-8", "surrogatepass"))
+        def masked(found: re.Match[str]) -> str:
+            secret = found["secret"] if parts else None
+            if secret is None:
+                return self.fingerprint(found[0])
+            if harmless and is_harmless(secret):
+                return found[0]
+            start = found.start()
+            before, after = found.start("secret") - start, found.end("secret") - start
+            return found[0][:before] + self.fingerprint(secret) + found[0][after:]
+
+        return pattern.sub(masked, text)
+
+    def _remember(self, text: str, clean: set[str]) -> None:
+        self._room -= len(text) + 64
+        if self._room < 0:
+            self._clean.clear()
+            self._leaves.clear()
+            self._room = _ROOM
+        clean.add(text)
 
     def _mac(self, body: bytes) -> str:
         return hmac.new(self._key, body, sha256).hexdigest()[:16]
@@ -233,10 +276,34 @@ def _each(values: dict[str, Json], hide: Callable[[str, Json], Json]) -> dict[st
     return out
 
 
+def _programs(container: dict[str, Json]) -> frozenset[str]:
+    """The last path segments of every word of a container's command and arguments."""
+    found = (container.get(name) for name in _SENTENCES)
+    words = (word for part in found if isinstance(part, list) for word in part if isinstance(word, str))
+    return frozenset(word.rpartition("/")[2] for word in words)
+
+
+def _is_value(flag: str, word: str, programs: frozenset[str]) -> bool:
+    """Whether a word at this flag is a credential: `-p` may make directories where no client is called, `-a` is one of
+    its clients only."""
+    for one in FLAGS:
+        if one.flag == flag:
+            return bool(one.clients & programs) or (flag == "-p" and word[:1] not in ("/", ".", "="))
+    return True
+
+
+def _is_base64(value: str) -> bool:
+    try:
+        base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return True
+
+
 def _is_mask(value: Json) -> bool:
-    return (
-        isinstance(value, dict) and value.keys() == {"redacted", "length"} and bool(_MASK.match(str(value["redacted"])))
-    )
+    if isinstance(value, dict) and value.keys() == {"redacted", "length"}:
+        return _MASK.fullmatch(str(value["redacted"])) is not None
+    return is_description(value)
 
 
 def _class(length: int) -> str:

@@ -180,3 +180,16 @@ def test_a_line_of_a_skipped_resource_is_told_from_its_beginning() -> None:
         2, orjson.dumps({"r": "coordination.k8s.io/v1/leases", "type": "GAP", "t": "2026-03-01T03:00:02Z"})
     )
     assert isinstance(other, Line)
+
+
+def test_an_object_of_twenty_megabytes_is_captured_whole() -> None:
+    large = "x" * 20_000_000
+    core = reflector()
+    raw = orjson.dumps({"t": "2026-03-01T03:00:02Z", "r": "v1/configmaps", "type": "ADDED", "object": cm(data=large)})
+    line = parse_line(2, raw)
+    assert isinstance(line, Line)
+    (made,) = changes(run(lst(0), line, core=core))
+    assert made.patch[0]["value"]["data"]["size"] == large
+    (update,) = changes(run(ev(5, "MODIFIED", cm(rv="11", data=large + "y")), core=core))
+    assert [(f.path, f.after["length"]) for f in update.fields] == [("data.size", 20_000_001)]
+    assert len(orjson.dumps(update.fields[0].model_dump())) < 3000
