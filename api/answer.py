@@ -13,7 +13,7 @@ from schema import instants
 from schema.canonical import Json
 from schema.identity import Key
 from schema.instants import MAX
-from schema.records import Change
+from schema.records import Change, Evidence
 from store.rewind import Covered, Edge, Version
 
 
@@ -98,6 +98,18 @@ def edge_item(edge: Edge) -> dict[str, Json]:
         "predicate": edge.predicate, "src": str(edge.src), "dst": str(edge.dst), "attrs": edge.attrs,
         "valid": {"from": moment(edge.vf), "to": moment(edge.vt)},
         "provenance": {"basis": edge.basis, "confidence": edge.confidence, "rule": edge.rule},
+    }  # fmt: skip
+
+
+def evidence_item(one: Evidence) -> dict[str, Json]:
+    """Something recorded that bears on an object; `at` is when it took place, as far as the source says."""
+    key = one.object.key
+    return {
+        "id": one.id, "kind": one.kind,
+        "object": object_item(key, one.object.kind, one.object.class_, one.object.uid),
+        "at": moment(one.at), "observed_at": moment(one.observed_at), "field_path": one.field_path,
+        "severity": one.severity, "reason": one.reason, "message": one.message, "reporter": one.reporter,
+        "count": one.count,
     }  # fmt: skip
 
 

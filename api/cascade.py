@@ -1,9 +1,10 @@
 """Folding: the changes that controllers made because of one change stand under it, not beside it.
 
-An object's root is the top of its chain of controller owners (Pod → ReplicaSet → Deployment). A head is a change to a
-root's own configuration that no controller of the cluster made; later changes below the same root, soon after it, are
-its members. What a controller keeps about others (endpoints, disruption budgets, autoscalers) follows the latest head
-of the workloads that it is about. What has no head is gathered by root and stretch of time, under the first of them.
+An object's root is the top of its chain of controller owners (Pod → ReplicaSet → Deployment). A head is a change of
+configuration that no controller of the cluster made, to a root or, where it is signed, below it; later changes below
+the same root, soon after it, are its members. What a controller keeps about others (endpoints, disruption budgets,
+autoscalers) follows the latest head of the workloads that it is about. What has no head is gathered by root and
+stretch of time, under the first of them.
 Pure over what is handed in; who owns and who concerns whom is asked of the caller.
 """
 
@@ -69,6 +70,9 @@ def leads(one: Recorded, root: Key) -> bool:
     """Whether a change is somebody's doing, not the consequence of another."""
     change = one.change
     # What a relist found is the work of several hands; the last of them says nothing about the others.
-    if change.object.key != root or (change.actor.manager in _CONTROLLERS and "from_relist" not in change.flags):
+    if change.actor.manager in _CONTROLLERS and "from_relist" not in change.flags:
+        return False
+    # Below a root only what is signed counts: nobody signs a delete, and most of those are a controller's.
+    if change.object.key != root and (change.actor.manager is None or "from_relist" in change.flags):
         return False
     return change.op != "update" or any(not field.path.startswith("status") for field in change.fields)

@@ -16,17 +16,35 @@ import orjson
 
 from api.answer import Answer, change_item
 from api.cascade import REACH, WINDOW, Group, fold
-from api.questions import Moment, tell
+from api.questions import Moment, known, tell
 from schema.canonical import hash128
 from schema.errors import BadCursor
 from schema.identity import Key
 from schema.instants import MAX
+from schema.kinds import class_of
 from schema.paths import matches, parse
 from store.rewind import Recorded, Rewind
 
 _CHUNK = 1000
 _NEAR = 12 * WINDOW
 """A neighbour of the asked instant or of the hour before it counts: what was cut off is near as well."""
+
+_WALKED = frozenset(
+    {
+        "Workload",
+        "Pod",
+        "Service",
+        "EndpointSet",
+        "Route",
+        "Config",
+        "Secret",
+        "Volume",
+        "Role",
+        "Binding",
+        "Autoscaler",
+    }
+)
+"""The classes through which neighbours are found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +80,7 @@ def changes(
     wanted = where or Filter()
     if wanted.path is not None:
         parse(wanted.path)
+    known(rewind, moment.scope, wanted.namespace, wanted.kind)
     asked = hash128(moment.scope, str(since), repr(astuple(wanted)), str(noise))
     below, moment = (None, moment) if cursor is None else _resumed(cursor, asked, moment)
     close = None if wanted.near is None else neighbourhood(rewind, moment, wanted.near, wanted.hops, since)
@@ -89,14 +108,21 @@ def changes(
 def neighbourhood(rewind: Rewind, moment: Moment, key: Key, hops: int, since: int = -MAX) -> set[Key]:
     """The objects at most `hops` edges away, in either direction, at the moment or in the hour before it.
 
-    Being in one namespace (CONTAINS) does not make neighbours.
+    Being in one namespace does not make neighbours, but what constrains a namespace is a neighbour of all in it. What
+    joins strangers (a node, an image, a policy, an identity) is a neighbour, but nothing is reached through it.
     """
     start = max(since, moment.at - _NEAR)
     found, edge_of_it = {key}, {key}
     for _ in range(hops):
-        edge_of_it = {
-            other for one in edge_of_it for other in rewind.neighbours(one, start, moment.at, moment.known_at)
-        } - found
+        reached: set[Key] = set()
+        for one in edge_of_it:
+            if one != key and class_of(one.type) not in _WALKED:
+                continue
+            reached.update(rewind.neighbours(one, start, moment.at, moment.known_at))
+            if one.namespace is not None:
+                space = Key(one.source, one.scope, "core/Namespace", None, one.namespace)
+                reached.update(rewind.constraints(space, start, moment.at, moment.known_at))
+        edge_of_it = reached - found
         found |= edge_of_it
     return found
 

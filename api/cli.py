@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Annotated
@@ -38,8 +39,13 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 
-AsJson = Annotated[bool, typer.Option("--json", help="The answer object as JSON.")]
-At = Annotated[str | None, typer.Option(help="RFC 3339 with zone, -15m, or now; default: the end of coverage.")]
+_BAD = 5
+
+AsJson = Annotated[bool, typer.Option("--json", help="As JSON; its names are in docs/answers.md.")]
+At = Annotated[
+    str | None,
+    typer.Option(help="RFC 3339 with zone. Default: the end of coverage, from which `now` and -15m count as well."),
+]
 KnownAt = Annotated[str | None, typer.Option(help="As believed at this system time; default: all that was recorded.")]
 Scope = Annotated[str | None, typer.Option(help="SOURCE/SCOPE; needed where several were recorded.")]
 Namespace = Annotated[str | None, typer.Option("--namespace", "-n", help="Only this namespace.")]
@@ -48,9 +54,18 @@ Kind = Annotated[str | None, typer.Option(help="Only this kind, as Deployment.")
 Only = Annotated[str | None, typer.Option("--object", help="Only this object: KIND/NAMESPACE/NAME.")]
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"hindgraph {version('hindgraph')}")
+        raise typer.Exit
+
+
 @app.callback()
 def root(
     context: typer.Context,
+    _: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
     home: Annotated[Path | None, typer.Option(help="Folder of log and ledger; HINDGRAPH_HOME.")] = None,
 ) -> None:
     settings = Settings()
@@ -70,7 +85,15 @@ def replay(
     if as_json:
         _json(
             {
-                "files": [{"file": one.file, "known": one.known, "added": one.added, "bad": one.bad} for one in told],
+                "files": [
+                    {
+                        "file": one.file,
+                        "known": one.known,
+                        "added": one.added,
+                        "bad": [{"line": row.number, "reason": row.reason} for row in one.bad],
+                    }
+                    for one in told
+                ],
                 "applied": stats.applied,
                 "dead": stats.dead,
                 "duplicates": stats.duplicates,
@@ -81,9 +104,15 @@ def replay(
     console = _console()
     for one in told:
         console.print(
-            f"{one.file}: {one.added} records added, {one.known} were there, {one.bad} bad lines", markup=False
+            f"{one.file}: {one.added} records added, {one.known} were there, {len(one.bad)} bad lines", markup=False
         )
+        for row in one.bad[:_BAD]:
+            console.print(f"  line {row.number}: {row.reason}", markup=False)
+        if len(one.bad) > _BAD:
+            console.print(f"  and {len(one.bad) - _BAD} more (--json has all)")
     console.print(f"projected: {stats.applied} applied, {stats.duplicates} duplicates, {stats.dead} dead letters")
+    if stats.dead:
+        console.print("see: hindgraph dead-letters")
 
 
 @app.command(epilog="Example: `hindgraph show Deployment/shop/cart --at 2026-03-01T03:00:00Z`")
@@ -122,12 +151,12 @@ def changes(
     context: typer.Context, since: Annotated[str | None, typer.Option(help="Only after this instant.")] = None,
     at: At = None, known_at: KnownAt = None, scope: Scope = None, namespace: Namespace = None, kind: Kind = None,
     only: Only = None,
-    actor: Annotated[str | None, typer.Option(help="Only by this manager or user (a part of the name).")] = None,
+    actor: Annotated[str | None, typer.Option(help="Only by this tool or user: a part of its name.")] = None,
     path: Annotated[str | None, typer.Option(help="Only changes of these fields, as spec.**.image.")] = None,
     near: Annotated[str | None, typer.Option(help="Only near this object in the graph: KIND/NAMESPACE/NAME.")] = None,
     hops: Annotated[int, typer.Option(min=0, max=6, help="How near: edges away, with --near.")] = 2,
     noise: Annotated[bool, typer.Option(help="Also changes that say nothing, such as heartbeats.")] = False,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many changes with their consequences.")] = 50,
     members: Annotated[bool, typer.Option(help="A row for each consequence (JSON always has them).")] = False,
     cursor: Annotated[str | None, typer.Option(help="Go on where a page ended.")] = None, as_json: AsJson = False,
 ) -> None:  # fmt: skip
@@ -141,10 +170,12 @@ def changes(
         answer = changed.changes(
             rewind, moment, since=start, where=where, noise=noise, limit=limit, cursor=cursor
         )  # fmt: skip
-        _tell(answer, partial(text.print_changes, expand=members), as_json)
+        _tell(answer, partial(text.print_changes, expand=members, path=path), as_json)
 
 
-@app.command(epilog="Example: `hindgraph diff -- -1h now`")
+@app.command(
+    epilog="Examples: `hindgraph diff 2026-03-01T03:00:00Z`, `hindgraph diff -- -1h now` (an age needs `--` before it)"
+)
 def diff(
     context: typer.Context, before: Annotated[str, typer.Argument(help="The earlier instant.")],
     after: Annotated[str | None, typer.Argument(help="The later one; default: the end of coverage.")] = None,
@@ -169,6 +200,29 @@ def symptoms(
     with home.past(context.obj) as rewind:
         moment = questions.settle(rewind, scope, at, known_at)
         _tell(visible.symptoms(rewind, moment, namespace), text.print_symptoms, as_json)
+
+
+@app.command(epilog="Example: `hindgraph evidence --object Deployment/shop/cart --since -30m`")
+def evidence(
+    context: typer.Context, since: Annotated[str | None, typer.Option(help="Only after this instant.")] = None,
+    at: At = None, known_at: KnownAt = None, scope: Scope = None, namespace: Namespace = None, only: Only = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many.")] = 50, as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """What bears on objects, such as Kubernetes Events; newest first."""
+    with home.past(context.obj) as rewind:
+        key = None if only is None else rewind.find(only, namespace, scope)
+        moment = questions.settle(rewind, _scope(key, scope), at, known_at)
+        start = -MAX if since is None else instants.parse_relative(since, moment.at)
+        told = questions.evidence(rewind, moment, since=start, namespace=namespace, key=key, limit=limit)
+        _tell(told, text.print_evidence, as_json)
+
+
+@app.command(name="dead-letters", epilog="Example: `hindgraph dead-letters`")
+def dead_letters(context: typer.Context, scope: Scope = None, as_json: AsJson = False) -> None:
+    """The log records that could not be applied, and why; the log still has them."""
+    with home.past(context.obj) as rewind:
+        moment = questions.settle(rewind, scope)
+        _tell(questions.dead_letters(rewind, moment), text.print_dead_letters, as_json)
 
 
 @app.command(epilog="Example: `hindgraph coverage`")
@@ -206,7 +260,7 @@ def verify(context: typer.Context, as_json: AsJson = False) -> None:
 def serve(
     context: typer.Context,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535)] = 8080,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8080,
 ) -> None:
     """Answer the same questions over HTTP; the OpenAPI page is at /docs."""
     # Only this command needs a web framework, whose import would double the time of every other.
@@ -238,14 +292,13 @@ def _scope(key: Key | None, scope: str | None) -> str | None:
     return scope if key is None else f"{key.source}/{key.scope}"
 
 
-def _tell(answer: Answer, show: Callable[[Console, list[dict[str, Json]]], None], as_json: bool) -> None:
-    told = answer.as_json()
+def _tell(answer: Answer, show: Callable[[Console, Answer], None], as_json: bool) -> None:
     if as_json:
-        _json(told)
+        _json(answer.as_json())
         return
     console = _console()
-    show(console, answer.items)
-    text.print_footer(console, told)
+    show(console, answer)
+    text.print_footer(console, answer)
 
 
 def _console() -> Console:

@@ -119,8 +119,9 @@ def _story(teller: _Teller) -> list[str]:
     """What is wrong, what changed before, then and now; the commands to go on with."""
     moment = teller.moment
     teller.head(f"What is wrong at {instants.show(moment.at)}?")
-    wrong = symptoms(teller.rewind, moment).items
-    text.print_symptoms(teller.console, wrong)
+    answer = symptoms(teller.rewind, moment)
+    text.print_symptoms(teller.console, answer)
+    wrong = answer.items
     near, onset = _first(wrong)
     suspect = _suspect(teller, near, onset or moment.at)
     if suspect is None:
@@ -170,7 +171,7 @@ def _suspect(teller: _Teller, near: Key | None, until: int) -> Recorded | None:
             teller.say(line)
     everything = teller.rewind.changes(before.scope, until=until, known_at=before.known_at, limit=-1)
     teller.say(
-        f"[dim]{len(order[:_SHOWN])} shown of {len(order)} in question, of {len(everything)} recorded by then[/dim]"
+        f"[dim]the nearest {len(order[:_SHOWN])} of {len(order)} near it, of {len(everything)} changes until then[/dim]"
     )
     if not order or order[0][0]:
         teller.say("None of them is anybody's doing: the cause is not in sight here.")

@@ -5,11 +5,12 @@ Every opener closes what it opened. What a home is made of is `api.settings`; wr
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 
 from api.settings import Settings
-from schema.errors import StoreMissing
+from schema.errors import StoreBusy, StoreCorrupt, StoreError, StoreMissing
 from store.ledger import SqliteLedger
 from store.log import SqliteLog
 from store.rewind import Rewind
@@ -20,18 +21,44 @@ from store.verify import Verdict, verify
 def past(settings: Settings) -> Iterator[Rewind]:
     """The recorded past of a home, read only. Raises StoreMissing where nothing was recorded."""
     _recorded(settings)
-    with closing(SqliteLedger(settings.ledger, readonly=True)) as ledger:
+    with guarded(settings), closing(SqliteLedger(settings.ledger, readonly=True)) as ledger:
         yield Rewind(ledger)
+
+
+@contextmanager
+def guarded(settings: Settings) -> Iterator[None]:
+    """What SQLite or the file system says of a home, as an error of ours."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if "locked" in str(error):
+            raise StoreBusy(f"{settings.home} is being written: {error}", hint="try again") from None
+        raise StoreError(
+            f"{settings.home} cannot be used: {error}", hint="check the disk and its permissions"
+        ) from None
+    except sqlite3.DatabaseError as error:
+        hint = "restore this home from a backup, or replay its recordings into a new one"
+        raise StoreCorrupt(f"{settings.home} is damaged: {error}", hint=hint) from None
+    except BrokenPipeError:
+        raise  # whoever reads the answer went away: nothing of the home
+    except OSError as error:
+        raise StoreError(f"{settings.home} cannot be used: {error.strerror}", hint="set --home to a folder") from None
 
 
 def check(settings: Settings, progress: Callable[[int], None] | None = None) -> Verdict:
     """Compare the ledger of a home with a clean replay of its log."""
     _recorded(settings)
-    with SqliteLog(settings.log, readonly=True) as log, closing(SqliteLedger(settings.ledger, readonly=True)) as ledger:
+    with (
+        guarded(settings),
+        SqliteLog(settings.log, readonly=True) as log,
+        closing(SqliteLedger(settings.ledger, readonly=True)) as ledger,
+    ):
         return verify(log, ledger, progress)
 
 
 def _recorded(settings: Settings) -> None:
+    if settings.home.exists() and not settings.home.is_dir():
+        raise StoreError(f"{settings.home} is not a folder", hint="set --home to a folder")
     if not settings.ledger.exists():
         raise StoreMissing(
             f"nothing was recorded at {settings.home} yet", hint="hindgraph --home DIR replay FILE..., or set --home"

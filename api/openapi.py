@@ -48,7 +48,8 @@ COVERED = _shape(
 )  # fmt: skip
 VERSION = _shape(object=OBJECT, valid=LIFE)
 SHOWN = _shape(
-    object=OBJECT, valid=LIFE, existed={"type": "boolean"}, uncertain={"anyOf": [BOUNDS, {"type": "null"}]},
+    object=OBJECT, valid=LIFE, existed={"anyOf": [{"type": "boolean"}, {"type": "null"}]},
+    uncertain={"anyOf": [BOUNDS, {"type": "null"}]},
     state={"anyOf": [{"type": "object"}, {"type": "null"}]}, edges=_list(EDGE),
 )  # fmt: skip
 HISTORY = _shape(object=OBJECT, valid=LIFE, change={"anyOf": [CHANGE, {"type": "null"}]})
@@ -56,6 +57,12 @@ FIELD_CHANGE = _shape(
     path={"type": "string"}, effect={"type": "string"}, before={}, after={}, op={"type": "string"}, valid=BOUNDS,
     observed_at=_INSTANT, actor=ACTOR, change={"type": "string"},
 )  # fmt: skip
+EVIDENCE = _shape(
+    id={"type": "string"}, kind={"enum": ["event", "log", "metric", "call"]}, object=OBJECT, at=_INSTANT,
+    observed_at=_INSTANT, field_path=_TEXT, severity=_TEXT, reason=_TEXT, message=_TEXT, reporter=_TEXT,
+    count={"type": "integer"},
+)  # fmt: skip
+DEAD_LETTER = _shape(position={"type": "integer"}, reason={"type": "string"}, detail={"type": "string"})
 DIFFERENCE = _shape(object=OBJECT, effect={"type": "string"}, fields=_list(FIELD))
 
 SYMPTOM = _shape(
@@ -116,6 +123,15 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     },
     "diff": {"object": _SERVICE, "effect": "changed", "fields": [_ROW]},
     "coverage": _WATCHING,
+    "evidence": {
+        "id": "5b2c6ed0b8c34b6a8c1f0c2ad1a3be57", "kind": "event", "object": _SERVICE,
+        "at": "2026-12-01T05:04:41Z", "observed_at": "2026-12-01T05:04:41.230415Z", "field_path": None,
+        "severity": "Warning", "reason": "FailedToUpdateEndpoint", "message": "the object has been modified",
+        "reporter": "endpoint-controller", "count": 1,
+    },
+    "dead-letters": {
+        "position": 96, "reason": "WrongBase", "detail": "the change is against another state than the stored one",
+    },
     "symptoms": {
         "id": "service-port-unserved", "object": _SERVICE,
         "sentence": "port 8443 leads to 8444, which none of its pods declares (https=8443, metrics=9102)",
@@ -125,7 +141,8 @@ EXAMPLES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 ITEMS = {
     "changes": CHANGE, "show": SHOWN, "history": HISTORY, "fields": FIELD_CHANGE, "diff": DIFFERENCE,
-    "coverage": COVERED, "symptoms": SYMPTOM,
+    "coverage": COVERED,
+    "evidence": EVIDENCE, "dead-letters": DEAD_LETTER, "symptoms": SYMPTOM,
 }  # fmt: skip
 
 
@@ -141,16 +158,17 @@ def responses(question: str) -> Response:
         200: {"description": "The answer object; with an ETag where known_at was given", "content": content},
         304: {"description": "The past as asked for has not changed, which it never does"},
     }
-    for code, why in (
-        (400, "An instant, path, cursor or parameter that cannot be used, or an instant in the future"),
-        (404, "An object or scope that was never recorded"),
-        (409, "A short name that fits several objects"),
-        (410, "An instant below the retention horizon"),
-        (503, "The store cannot be used"),
+    for code, name, why in (
+        (400, "BadInstant", "An instant, path, cursor or parameter that cannot be used, or an instant in the future"),
+        (404, "UnknownObject", "An object or scope that was never recorded"),
+        (409, "AmbiguousObject", "A short name that fits several objects"),
+        (410, "BeyondHorizon", "An instant below the retention horizon"),
+        (503, "StoreError", "The store cannot be used"),
     ):
         problem = _shape(
             type={"type": "string"}, title={"type": "string"}, status={"type": "integer"}, detail={"type": "string"}
         )
-        told = {"type": "about:blank", "title": "BadInstant", "status": code, "detail": why}
+        problem["properties"]["hint"] = {"type": "string", "description": "what to do"}
+        told = {"type": "about:blank", "title": name, "status": code, "detail": why, "hint": "what to do"}
         out[code] = {"description": why, "content": {"application/problem+json": {"schema": problem, "example": told}}}
     return out

@@ -6,15 +6,25 @@ every answer told how well the asked time was watched. What changed before an in
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 
-from api.answer import Answer, change_item, covered_item, edge_item, moment_item, object_item, version_item
+from api.answer import (
+    Answer,
+    change_item,
+    covered_item,
+    edge_item,
+    evidence_item,
+    moment_item,
+    object_item,
+    version_item,
+)
 from capture.diff import diff as compare
 from schema import instants
 from schema.canonical import Json
-from schema.errors import InTheFuture, UnknownScope
+from schema.errors import BadInstant, InTheFuture, UnknownObject, UnknownScope
 from schema.identity import Key
-from schema.instants import MAX
+from schema.instants import MAX, SECOND
 from schema.paths import matches, parse
 from store.rewind import Covered, Rewind, Version
 
@@ -37,8 +47,11 @@ def settle(rewind: Rewind, scope: str | None = None, at: str | None = None, know
 
     Ages count back from the end of coverage, so that an old recording answers `-15m` as it did on its day.
     """
+    scopes = rewind.scopes()
+    if scope is not None and "/" not in scope:
+        named = [one for one in scopes if one.partition("/")[2] == scope]
+        scope = named[0] if len(named) == 1 else scope
     if scope is None:
-        scopes = rewind.scopes()
         if len(scopes) != 1:
             there = f"choose one of: {', '.join(scopes)}" if scopes else "record or replay something first"
             raise UnknownScope("which scope?" if scopes else "nothing was recorded yet", hint=there)
@@ -55,6 +68,17 @@ def settle(rewind: Rewind, scope: str | None = None, at: str | None = None, know
     return Moment(scope, instant, known, fixed=asked is not None and asked <= top)
 
 
+def known(rewind: Rewind, scope: str, namespace: str | None = None, kind: str | None = None) -> None:
+    """Raises UnknownObject where a namespace or kind that one filters by was never recorded, with near names."""
+    for what, wanted, column in (("namespace", namespace, "namespace"), ("kind", kind, "kind")):
+        if wanted is None:
+            continue
+        there = rewind.names(scope, column)
+        if wanted.lower() not in [name.lower() for name in there]:
+            near = difflib.get_close_matches(wanted, there, n=3, cutoff=0.4) or there[:5]
+            raise UnknownObject(f"no {what} {wanted!r} was ever recorded", hint=f"there is: {', '.join(near)}")
+
+
 def end_of_coverage(rewind: Rewind, scope: str, known_at: int) -> int:
     """The last instant until which something was watched."""
     watched = [row.vt for row in rewind.coverage(scope, known_at) if row.state == "watching"]
@@ -64,8 +88,8 @@ def end_of_coverage(rewind: Rewind, scope: str, known_at: int) -> int:
 def show(rewind: Rewind, moment: Moment, key: Key) -> Answer:
     """One object with its state and edges; no item where it did not exist.
 
-    `uncertain` bounds the instant of a change that may have come before the asked one already; where the object was
-    there but had not been looked at yet, `state` is null and `existed` says so.
+    `uncertain` bounds the instant of a change that may have come before the asked one already. Where the object was
+    there but had not been looked at yet, `state` is null and `existed` true; null where it may have come later.
     """
     version = rewind.as_of(key, moment.at, moment.known_at)
     items: list[dict[str, Json]] = []
@@ -82,7 +106,10 @@ def show(rewind: Rewind, moment: Moment, key: Key) -> Answer:
             }
         )
     elif (first := _first_look(rewind, moment, key)) is not None:
-        items.append({**version_item(first), "existed": True, "uncertain": None, "state": None, "edges": []})
+        there = _created(rewind.state(first)) < moment.at
+        bounds = None if there else moment_item(first.not_before, first.vf)
+        existed = True if there else None
+        items.append({**version_item(first), "existed": existed, "uncertain": bounds, "state": None, "edges": []})
     return tell(rewind, moment, moment.at, items)
 
 
@@ -120,6 +147,7 @@ def difference(
 
     An object that was merely first seen since, so that it may have been there all along, is `first_seen`, not `added`.
     """
+    known(rewind, moment.scope, namespace, kind)
     old, new = (
         {
             one.key: one
@@ -147,6 +175,31 @@ def difference(
             effect = "removed" if now is None else _came(rewind, now, before, moment.known_at)
             items.append({"object": _named(found), "effect": effect, "fields": []})
     return tell(rewind, moment, before, items)
+
+
+def evidence(
+    rewind: Rewind, moment: Moment, *, since: int = -MAX, namespace: str | None = None, key: Key | None = None,
+    limit: int = 100,
+) -> Answer:  # fmt: skip
+    """What was recorded that bears on objects, such as Kubernetes Events, in (since, at]; newest first."""
+    heard = [
+        one
+        for one in reversed(rewind.evidence(moment.scope, since, moment.at))
+        if one.observed_at <= moment.known_at
+        and namespace in (None, one.object.namespace)
+        and key in (None, one.object.key)
+    ]
+    return tell(rewind, moment, since, [evidence_item(one) for one in heard[:limit]])
+
+
+def dead_letters(rewind: Rewind, moment: Moment) -> Answer:
+    """The records that could not be applied, each with its log position and reason."""
+    items: list[dict[str, Json]] = [
+        {"position": one.position, "reason": one.reason, "detail": one.detail}
+        for one in rewind.dead_letters()
+        if one.scope == moment.scope
+    ]
+    return tell(rewind, moment, moment.at, items)
 
 
 def coverage(rewind: Rewind, moment: Moment) -> Answer:
@@ -179,12 +232,19 @@ def _as_sent(rewind: Rewind, version: Version, known_at: int) -> dict[str, Json]
 
 
 def _first_look(rewind: Rewind, moment: Moment, key: Key) -> Version | None:
-    """The first version after the moment, if it was there before we looked."""
+    """The first version after the moment, if it may have begun before it."""
     after = [one for one in rewind.versions(key, moment.known_at) if one.vf > moment.at]
-    if not after or after[0].not_before > moment.at or after[0].change_id is None:
-        return None
-    told = rewind.change(after[0].change_id, moment.known_at)
-    return after[0] if told is not None and told.change.op == "observe" else None
+    return after[0] if after and after[0].not_before <= moment.at else None
+
+
+def _created(state: dict[str, Json]) -> int:
+    """The end of the second in which the source says that the object was made; MAX where it says nothing."""
+    meta = state.get("metadata")
+    told = meta.get("creationTimestamp") if isinstance(meta, dict) else None
+    try:
+        return instants.parse(told) + SECOND if isinstance(told, str) else MAX
+    except BadInstant:
+        return MAX
 
 
 def _came(rewind: Rewind, version: Version, before: int, known_at: int) -> str:

@@ -6,13 +6,16 @@ What a recording holds is `capture`'s business, what a record means `store`'s; t
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from api.home import guarded
 from api.settings import Settings
+from capture.kubernetes.recording import BadLine
 from capture.kubernetes.replay import Replay
 from capture.redact import Redactor
+from schema.errors import BadRecording
 from schema.records import Record
 from store.ledger import SqliteLedger
 from store.log import SqliteLog
@@ -28,7 +31,7 @@ class Replayed:
     file: str
     known: int
     added: int
-    bad: int
+    bad: list[BadLine]
 
 
 def replay(
@@ -38,10 +41,13 @@ def replay(
 
     Every header is read before the first record is written: a file that is no recording leaves log and ledger alone.
     """
-    redactor = Redactor(settings.redaction_key())
-    runs = [Replay(file, redactor, scope) for file in files]
     told = []
-    with SqliteLog(settings.log) as log, closing(SqliteLedger(settings.ledger)) as ledger:
+    with ExitStack() as stack:
+        stack.enter_context(guarded(settings))
+        redactor = Redactor(settings.redaction_key())
+        runs = [_opened(file, redactor, scope) for file in files]
+        log = stack.enter_context(SqliteLog(settings.log))
+        ledger = stack.enter_context(closing(SqliteLedger(settings.ledger)))
         for file, run in zip(files, runs, strict=True):
             # One file under two scopes is two runs.
             epoch = f"{run.epoch}/{run.scope}"
@@ -58,6 +64,14 @@ def replay(
                     if progress is not None:
                         progress(_BATCH)
             log.append(batch, epoch=epoch)
-            told.append(Replayed(str(file), known, max(seen - known, 0), len(run.bad)))
+            told.append(Replayed(str(file), known, max(seen - known, 0), run.bad))
         stats = project(log, ledger, progress)
     return told, stats
+
+
+def _opened(file: Path, redactor: Redactor, scope: str | None) -> Replay:
+    """A recording, its name in what is said of it."""
+    try:
+        return Replay(file, redactor, None if scope is None else scope.removeprefix("kubernetes/"))
+    except BadRecording as error:
+        raise BadRecording(f"{file}: {error.message}", hint=error.hint) from None

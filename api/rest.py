@@ -6,12 +6,14 @@ it, so that a replay may go on beside the server. An answer as of a given `known
 
 from __future__ import annotations
 
+import difflib
 import time
 from collections.abc import Awaitable, Callable
-from typing import Annotated
+from functools import partial
+from typing import Annotated, Any
 
 import orjson
-from fastapi import FastAPI, Query, Request, Response
+from fastapi import Depends, FastAPI, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
@@ -24,7 +26,7 @@ from api.openapi import responses
 from api.settings import Settings
 from schema import instants
 from schema.canonical import Json, hash128
-from schema.errors import HindgraphError
+from schema.errors import HindgraphError, InputError
 from schema.instants import MAX
 
 At = Annotated[str | None, Query(description="RFC 3339 with zone, -15m, or now; default: the end of coverage")]
@@ -33,11 +35,17 @@ Scope = Annotated[str | None, Query(description="SOURCE/SCOPE; needed where seve
 Namespace = Annotated[str | None, Query(description="only this namespace")]
 Kind = Annotated[str | None, Query(description="only this kind, as Deployment")]
 Only = Annotated[str | None, Query(description="only this object: KIND/NAMESPACE/NAME")]
+Limit = Annotated[int, Query(ge=1, le=1000, description="how many items a page")]
+Named = Annotated[str, Path(description="KIND/NAMESPACE/NAME, KIND/NAME, or the full key of six segments")]
 
 
 def build(settings: Settings) -> FastAPI:
     """The application over one home."""
-    app = FastAPI(title="Hindgraph", version="1", description="What was true and what changed, from what was recorded.")
+    app = FastAPI(
+        title="Hindgraph", version="1", description="What was true and what changed, from what was recorded.",
+        dependencies=[Depends(_only_known)], redoc_url=None,
+    )  # fmt: skip
+    app.openapi = partial(_described, app)  # type: ignore[method-assign]
     metrics = Metrics(settings)
 
     @app.exception_handler(HindgraphError)
@@ -84,7 +92,7 @@ def build(settings: Settings) -> FastAPI:
         near: Annotated[str | None, Query(description="only near this object in the graph")] = None,
         hops: Annotated[int, Query(ge=0, le=6, description="edges away, with near")] = 2,
         noise: Annotated[bool, Query(description="also changes that say nothing, such as heartbeats")] = False,
-        limit: Annotated[int, Query(ge=1, le=1000)] = 50,
+        limit: Limit = 50,
         cursor: Annotated[str | None, Query(description="`next` of the page before")] = None,
     ) -> Response:  # fmt: skip
         """What changed in (since, at], newest first."""
@@ -101,8 +109,8 @@ def build(settings: Settings) -> FastAPI:
             )
 
     @app.get("/v1/objects/{key:path}/history", responses=responses("history"), response_class=Response)
-    def history(request: Request, key: str, at: At = None, known_at: KnownAt = None, scope: Scope = None) -> Response:
-        """Every version of one object, oldest first. `key`: KIND/NAMESPACE/NAME, KIND/NAME, or the full key."""
+    def history(request: Request, key: Named, at: At = None, known_at: KnownAt = None, scope: Scope = None) -> Response:
+        """Every version of one object, oldest first."""
         with home.past(settings) as rewind:
             found = rewind.find(key, scope=scope)
             moment = questions.settle(rewind, f"{found.source}/{found.scope}", at, known_at)
@@ -110,7 +118,7 @@ def build(settings: Settings) -> FastAPI:
 
     @app.get("/v1/objects/{key:path}/fields", responses=responses("fields"), response_class=Response)
     def fields(
-        request: Request, key: str, path: Annotated[str, Query(description="a field or pattern, as spec.**.image")],
+        request: Request, key: Named, path: Annotated[str, Query(description="a field or pattern, as spec.**.image")],
         at: At = None, known_at: KnownAt = None, scope: Scope = None,
     ) -> Response:  # fmt: skip
         """How the fields of one object that meet a pattern changed, oldest first."""
@@ -120,7 +128,7 @@ def build(settings: Settings) -> FastAPI:
             return _answer(request, questions.fields(rewind, moment, found, path))
 
     @app.get("/v1/objects/{key:path}", responses=responses("show"), response_class=Response)
-    def show(request: Request, key: str, at: At = None, known_at: KnownAt = None, scope: Scope = None) -> Response:
+    def show(request: Request, key: Named, at: At = None, known_at: KnownAt = None, scope: Scope = None) -> Response:
         """One object as it was; no item where it did not exist."""
         with home.past(settings) as rewind:
             found = rewind.find(key, scope=scope)
@@ -150,6 +158,26 @@ def build(settings: Settings) -> FastAPI:
             moment = questions.settle(rewind, scope, at, known_at)
             return _answer(request, visible.symptoms(rewind, moment, namespace))
 
+    @app.get("/v1/evidence", responses=responses("evidence"), response_class=Response)
+    def evidence(
+        request: Request, at: At = None, known_at: KnownAt = None,
+        since: Annotated[str | None, Query(description="only after this instant")] = None, scope: Scope = None,
+        namespace: Namespace = None, object: Only = None, limit: Limit = 50,
+    ) -> Response:  # fmt: skip
+        """What bears on objects, such as Kubernetes Events; newest first."""
+        with home.past(settings) as rewind:
+            key = None if object is None else rewind.find(object, namespace, scope)
+            moment = questions.settle(rewind, f"{key.source}/{key.scope}" if key else scope, at, known_at)
+            start = -MAX if since is None else instants.parse_relative(since, moment.at)
+            told = questions.evidence(rewind, moment, since=start, namespace=namespace, key=key, limit=limit)
+            return _answer(request, told)
+
+    @app.get("/v1/dead-letters", responses=responses("dead-letters"), response_class=Response)
+    def dead_letters(request: Request, scope: Scope = None) -> Response:
+        """The log records that could not be applied, and why."""
+        with home.past(settings) as rewind:
+            return _answer(request, questions.dead_letters(rewind, questions.settle(rewind, scope)))
+
     @app.get("/v1/coverage", responses=responses("coverage"), response_class=Response)
     def coverage(request: Request, at: At = None, known_at: KnownAt = None, scope: Scope = None) -> Response:
         """From when to when each group-resource was really watched."""
@@ -157,6 +185,26 @@ def build(settings: Settings) -> FastAPI:
             return _answer(request, questions.coverage(rewind, questions.settle(rewind, scope, at, known_at)))
 
     return app
+
+
+def _only_known(request: Request) -> None:
+    """A misspelt parameter would be an unfiltered answer: refuse it."""
+    known = {one.alias for one in request.scope["route"].dependant.query_params}
+    for name in request.query_params:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            raise InputError(f"no parameter {name!r} here", hint=f"there is: {', '.join(near or sorted(known))}")
+
+
+def _described(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI page without the 422 that FastAPI adds and we never send."""
+    page = FastAPI.openapi(app)
+    for path in page["paths"].values():
+        for operation in path.values():
+            operation["responses"].pop("422", None)
+    for name in ("HTTPValidationError", "ValidationError"):
+        page.get("components", {}).get("schemas", {}).pop(name, None)
+    return page
 
 
 def _answer(request: Request, answer: Answer) -> Response:

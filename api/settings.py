@@ -22,7 +22,7 @@ _KEY_BYTES = 32
 class Settings(BaseSettings):
     """Every setting, each overridden by an environment variable HINDGRAPH_<NAME>."""
 
-    model_config = SettingsConfigDict(env_prefix="HINDGRAPH_")
+    model_config = SettingsConfigDict(env_prefix="HINDGRAPH_", env_ignore_empty=True)
 
     home: Path = Field(
         default_factory=lambda: user_data_path("hindgraph"), description="folder of the embedded log and ledger"

@@ -9,7 +9,7 @@ from functools import cache
 
 from api.answer import Answer, object_item
 from api.answer import moment as spelled
-from api.questions import Moment, tell
+from api.questions import Moment, known, tell
 from diagnose.symptoms import READS, RECENT, Seen, Slice, Symptom, find
 from schema.canonical import Json
 from schema.identity import Key
@@ -20,6 +20,7 @@ _HISTORY = 200
 
 def symptoms(rewind: Rewind, moment: Moment, namespace: str | None = None) -> Answer:
     """What is wrong at the moment, and the change that made it so where one was recorded."""
+    known(rewind, moment.scope, namespace)
     slice_ = read(rewind, moment, namespace)
 
     @cache

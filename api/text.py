@@ -1,41 +1,51 @@
-"""Answers for people: tables and short values. Colours come only where rich finds a terminal."""
+"""Answers for people: a block of lines a thing, so that a narrow terminal reads like a wide one.
+
+Colours come only where rich finds a terminal. Which field comes first is decided here: what was asked for, what a
+variable is shadowed by, what the object is meant to be; labels and status after that. Nothing is asked here.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 
 import orjson
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
 
+from api.answer import Answer
 from schema.canonical import Json
-from schema.paths import shorten
+from schema.paths import matches, shorten
 
 _SHORT = 60
+_FIELDS = 3
 
 
-def print_changes(console: Console, items: list[dict[str, Json]], expand: bool = False) -> None:
-    """One row a change; its consequences are counted by kind, or `expand`ed to a row each."""
-    table = _table("when", "op", "object", "by", "what")
-    for item in items:
-        _change_row(table, item, "")
-        followed = members(item)
+def print_changes(console: Console, answer: Answer, expand: bool = False, path: str | None = None) -> None:
+    """A block a change; its consequences are counted by kind, or `expand`ed. What meets `path` is shown first."""
+    for item in answer.items:
+        for line in change_lines(item, path):
+            _say(console, line)
         if expand:
-            for member in followed:
-                _change_row(table, member, "  └ ")
-        elif followed:
-            table.add_row("  └", "", _consequences(followed))
-    console.print(table if items else "no changes")
+            for member in members(item):
+                for line in change_lines(member, path):
+                    _say(console, line, 4)
+    if not answer.items:
+        console.print("no changes")
 
 
-def change_lines(item: dict[str, Json]) -> list[str]:
-    """A change where there is no room for a table: what happened, then a line a field, then its consequences."""
-    by = _actor(item)
-    lines = [f"{_when(item)}  [bold]{escape(_name(item['object']))}[/bold]  {_short(item['op'])}{by and f' by {by}'}"]
-    lines += [f"  {line}" for line in _fields(item["fields"]).splitlines()]
+def change_lines(item: dict[str, Json], path: str | None = None) -> list[str]:
+    """What happened, then a line a field, then its consequences; of these the one that meets `path`, if it does not."""
+    lines = [f"{_when(item)}  [bold]{escape(_name(item['object']))}[/bold]  {_short(item['op'])} by {_actor(item)}"]
+    lines += [f"  {line}" for line in field_lines(item["fields"], path)]
     followed = members(item)
-    return [*lines, f"  {_consequences(followed)}"] if followed else lines
+    if path is not None and not _meets(item, path):
+        met = next((one for one in followed if _meets(one, path)), None)
+        if met is not None:
+            lines.append(f"  so {escape(_name(met['object']))}  {_short(met['op'])}")
+            lines += [f"    {line}" for line in field_lines(met["fields"], path)]
+    return [*lines, f"  [dim]{_consequences(followed)}[/dim]"] if followed else lines
 
 
 def members(item: dict[str, Json]) -> list[dict[str, Json]]:
@@ -44,46 +54,65 @@ def members(item: dict[str, Json]) -> list[dict[str, Json]]:
     return [one for one in told if isinstance(one, dict)] if isinstance(told, list) else []
 
 
-def field_lines(fields: Json) -> list[str]:
-    """A line a field: path, before and after."""
-    return _fields(fields).splitlines()
+def field_lines(fields: Json, path: str | None = None) -> list[str]:
+    """A line a field, what matters most first: path, before and after."""
+    rows = [_map(one) for one in fields] if isinstance(fields, list) else []
+    ranked = sorted(rows, key=lambda row: _rank(row, path))
+    shown: list[dict[str, Json]] = []
+    for row in ranked:
+        # A whole that came or went says what its parts say.
+        if not any(
+            row["effect"] == whole["effect"] and matches(str(row["path"]), str(whole["path"])) for whole in shown
+        ):
+            shown.append(row)
+    lines = [
+        f"{escape(shorten(str(row['path'])))}: {_value(row['before'])} → {_value(row['after'])}"
+        + (f" ({row['effect']})" if row["effect"] in ("shadowed", "unshadowed", "reordered") else "")
+        for row in shown[:_FIELDS]
+    ]
+    return [*lines, f"and {len(shown) - _FIELDS} more"] if len(shown) > _FIELDS else lines
 
 
-def print_history(console: Console, items: list[dict[str, Json]]) -> None:
-    table = _table("from", "to", "op", "by", "what")
-    for item in items:
+def print_history(console: Console, answer: Answer) -> None:
+    for item in answer.items:
         valid, change = _map(item["valid"]), _map(item["change"])
-        table.add_row(
-            _short(valid["not_after"]), _short(valid["to"] or "open"), _short(change.get("op") or "state"),
-            _actor(change), _fields(change.get("fields")),
-        )  # fmt: skip
-    console.print(table if items else "no versions")
+        op = _short(change.get("op") or "state")
+        by = f" by {_actor(change)}" if op not in ("observe", "state") else ""
+        _say(console, f"{_short(valid['not_after'])} to {_short(valid['to'] or 'now')}  {op}{by}")
+        for line in field_lines(change.get("fields")):
+            _say(console, line, 2)
+    if not answer.items:
+        console.print("no versions")
 
 
-def print_fields(console: Console, items: list[dict[str, Json]]) -> None:
-    table = _table("when", "field", "effect", "before", "after", "by")
-    for item in items:
-        table.add_row(
-            _short(_map(item["valid"])["not_after"]), escape(shorten(str(item["path"]))), _short(item["effect"]),
-            _value(item["before"]), _value(item["after"]), _actor(item),
-        )  # fmt: skip
-    console.print(table if items else "no such field changed")
+def print_fields(console: Console, answer: Answer) -> None:
+    for item in answer.items:
+        _say(console, f"{_when(item)}  {_short(item['effect'])} by {_actor(item)}")
+        path = escape(shorten(str(item["path"])))
+        _say(console, f"{path}: {_value(item['before'])} → {_value(item['after'])}", 2)
+    if not answer.items:
+        console.print("no such field changed")
 
 
-def print_object(console: Console, items: list[dict[str, Json]]) -> None:
-    for item in items:
-        valid = _map(item["valid"])
+def print_object(console: Console, answer: Answer) -> None:
+    for item in answer.items:
+        valid, unsure = _map(item["valid"]), _map(item["uncertain"])
         console.print(f"[bold]{escape(_name(item['object']))}[/bold]  since {_short(valid['not_after'])}")
-        if item["state"] is None:
-            console.print("it existed, but nobody had looked yet: its state was not recorded")
+        if item["existed"] is None:
+            _say(console, f"it came into being between {unsure['not_before']} and {unsure['not_after']}", 2)
             continue
-        if unsure := _map(item["uncertain"]):
-            console.print(
+        if item["state"] is None:
+            _say(console, f"it existed then, but was first seen at {valid['not_after']}: its state is not recorded", 2)
+            continue
+        if unsure:
+            _say(
+                console,
                 f"[yellow]uncertain[/yellow]: its next change lies between {unsure['not_before']} and "
-                f"{unsure['not_after']}"
+                f"{unsure['not_after']}",
+                2,
             )
         console.print_json(orjson.dumps(item["state"]).decode())
-        table = _table("predicate", "from", "to", "rule")
+        table = _table("predicate", "source", "target", "rule")
         edges = item["edges"]
         for edge in edges if isinstance(edges, list) else []:
             told = _map(edge)
@@ -91,50 +120,91 @@ def print_object(console: Console, items: list[dict[str, Json]]) -> None:
             table.add_row(_short(told["predicate"]), _plain(told["src"]), _plain(told["dst"]), _short(rule))
         if table.row_count:
             console.print(table)
-    if not items:
-        console.print("it did not exist then")
+    if not answer.items:
+        watched = any(_map(row)["state"] != "unwatched" for row in answer.unknown) or not answer.unknown
+        console.print("it did not exist then" if watched else "nothing was recorded then: nobody watched yet")
 
 
-def print_difference(console: Console, items: list[dict[str, Json]]) -> None:
-    table = _table("object", "effect", "what")
-    for item in items:
-        table.add_row(escape(_name(item["object"])), _short(item["effect"]), _fields(item["fields"]))
-    console.print(table if items else "no difference")
+def print_difference(console: Console, answer: Answer) -> None:
+    for item in answer.items:
+        _say(console, f"[bold]{escape(_name(item['object']))}[/bold]  {_short(item['effect'])}")
+        for line in field_lines(item["fields"]):
+            _say(console, line, 2)
+    if not answer.items:
+        console.print("no difference")
 
 
-def print_symptoms(console: Console, items: list[dict[str, Json]]) -> None:
-    """Two lines a symptom: on what and since when, then what is wrong."""
-    for item in items:
+def print_symptoms(console: Console, answer: Answer) -> None:
+    """What is wrong and since when, what it rests on; where nothing is, what to ask next."""
+    for item in answer.items:
         since = "since before the recording" if item["since"] is None else f"since {_short(item['since'])}"
-        console.print(f"[bold]{escape(_name(item['object']))}[/bold]  {_short(item['id'])}, {since}", highlight=False)
-        console.print(f"  {escape(str(item['sentence']))}", highlight=False)
-    if not items:
-        console.print("nothing is visibly wrong")
+        _say(console, f"[bold]{escape(_name(item['object']))}[/bold]  {_short(item['id'])}, {since}")
+        _say(console, escape(str(item["sentence"])), 2)
+        fields = item["fields"]
+        for field in fields if isinstance(fields, list) else []:
+            row = _map(field)
+            if str(row["value"]) not in str(item["sentence"]):
+                _say(console, f"[dim]{escape(shorten(str(row['path'])))}: {_value(row['value'], 200)}[/dim]", 2)
+    if not answer.items and not answer.coverage:
+        console.print("unknown: nothing was watched then")
+    elif not answer.items:
+        console.print("nothing is visibly wrong; `hindgraph changes` tells what changed, `--actor` by whom")
 
 
-def print_coverage(console: Console, items: list[dict[str, Json]]) -> None:
-    table = _table("group-resource", "state", "from", "to", "reason")
-    for item in items:
-        table.add_row(
-            _short(item["group_resource"]), _short(item["state"]), _short(item["from"]), _short(item["to"] or "open"),
-            _short(item["reason"] or ""),
-        )  # fmt: skip
-    console.print(table if items else "nothing was watched")
+def print_coverage(console: Console, answer: Answer) -> None:
+    """What was watched alike stands together."""
+    alike: dict[tuple[Json, ...], list[str]] = defaultdict(list)
+    for item in answer.items:
+        if item["state"] != "ended":
+            alike[item["state"], item["from"], item["to"], item["reason"]].append(str(item["group_resource"]))
+    for (state, start, end, reason), names in sorted(alike.items(), key=lambda row: (str(row[0][1]), row[1])):
+        why = f" ({_short(reason)})" if reason else ""
+        _say(console, f"{_short(state)} from {start} to {end or 'now'}{why}")
+        _say(console, escape(", ".join(names)), 2)
+    if not answer.items:
+        console.print("nothing was watched")
 
 
-def print_footer(console: Console, answer: dict[str, Json]) -> None:
+def print_evidence(console: Console, answer: Answer) -> None:
+    for item in answer.items:
+        times = f" ×{item['count']}" if item["count"] != 1 else ""
+        about = f"[bold]{escape(_name(item['object']))}[/bold]"
+        _say(console, f"{item['at']}  {about}  {_short(item['severity'] or '')} {_short(item['reason'] or '')}{times}")
+        _say(console, escape(str(item["message"] or "")), 2)
+    if not answer.items:
+        console.print("no evidence")
+
+
+def print_dead_letters(console: Console, answer: Answer) -> None:
+    for item in answer.items:
+        _say(console, f"log position {item['position']}  {_short(item['reason'])}")
+        _say(console, escape(str(item["detail"])), 2)
+    if not answer.items:
+        console.print("no dead letters")
+
+
+def print_footer(console: Console, answer: Answer) -> None:
     """What the answer was asked at, and what it cannot know."""
-    console.print(f"[dim]at {answer['at']}, known at {answer['known_at']}, scope {escape(str(answer['scope']))}[/dim]")
-    unknown = answer["unknown"]
-    rows = [_map(row) for row in unknown] if isinstance(unknown, list) else []
-    if before := [str(row["to"]) for row in rows if row["state"] == "unwatched"]:
-        console.print(f"[yellow]unknown[/yellow] before {max(before)}: {len(before)} group-resources, not watched yet")
-    for told in [row for row in rows if row["state"] != "unwatched"][:10]:
-        console.print(
-            f"[yellow]unknown[/yellow] {_short(told['group_resource'])}: {_short(told['state'])} since {told['from']}"
-        )
-    if answer["next"]:
-        console.print(f"more: --cursor {answer['next']}")
+    told = answer.as_json()
+    _say(console, f"[dim]at {told['at']}, known at {told['known_at']}, scope {escape(answer.scope)}[/dim]")
+    alike: dict[tuple[Json, ...], list[str]] = defaultdict(list)
+    for row in answer.unknown:
+        alike[row["state"], row["from"], row["to"]].append(str(row["group_resource"]))
+    unwatched = {str(end): names for (state, _, end), names in alike.items() if state == "unwatched"}
+    if unwatched:
+        count = sum(map(len, unwatched.values()))
+        _say(console, f"[yellow]unknown[/yellow] before {max(unwatched)}: {count} group-resources, not watched yet")
+    for (state, start, end), names in alike.items():
+        if state not in ("unwatched", "ended"):
+            what = names[0] if len(names) == 1 else f"{len(names)} group-resources"
+            _say(console, f"[yellow]unknown[/yellow] from {start} to {end or 'now'}: {what}, {_short(state)}")
+    if answer.next:
+        console.print(f"more: --cursor {answer.next}", soft_wrap=True)
+
+
+def _say(console: Console, words: str, indent: int = 0) -> None:
+    """A line, and where the terminal is narrow its continuation at the same indent."""
+    console.print(Padding(words, (0, 0, 0, indent), expand=False), highlight=False)
 
 
 def _table(*columns: str) -> Table:
@@ -144,42 +214,47 @@ def _table(*columns: str) -> Table:
     return table
 
 
-def _change_row(table: Table, item: dict[str, Json], indent: str) -> None:
-    table.add_row(
-        indent + _when(item), _short(item["op"]), escape(_name(item["object"])), _actor(item), _fields(item["fields"])
-    )
+def _rank(row: dict[str, Json], path: str | None) -> tuple[int, int]:
+    name = str(row["path"])
+    if path is not None and matches(name, path):
+        return 0, 0
+    if row["effect"] in ("shadowed", "unshadowed"):
+        return 1, 0
+    part = name.partition(".")[0].partition("[")[0]
+    return {"metadata": 3, "status": 4}.get(part, 2), "annotations" in name
+
+
+def _meets(item: dict[str, Json], path: str) -> bool:
+    fields = item["fields"]
+    return any(matches(str(_map(row)["path"]), path) for row in fields) if isinstance(fields, list) else False
 
 
 def _when(item: dict[str, Json]) -> str:
     valid = _map(item["valid"])
-    if "from_relist" in (item["flags"] if isinstance(item["flags"], list) else []):
+    flags = item.get("flags")
+    if isinstance(flags, list) and "from_relist" in flags:
         # Nobody watched: all that is known is an interval.
         return f"{valid['not_before']} – {valid['not_after']}"
     return str(valid["not_after"])
 
 
-def _consequences(members: list[dict[str, Json]]) -> str:
-    kinds = Counter(str(_map(one["object"])["kind"]) for one in members)
-    return escape("then " + ", ".join(f"{kind} ×{n}" for kind, n in kinds.items()))
+def _consequences(followed: list[dict[str, Json]]) -> str:
+    kinds: dict[str, list[str]] = defaultdict(list)
+    for one in followed:
+        kinds[str(_map(one["object"])["kind"])].append(_name(one["object"]))
+    parts = [f"{len(names)} of {len(set(names))} {kind}" for kind, names in kinds.items()]
+    return escape(
+        f"then {len(followed)} changes: {', '.join(parts)}" if len(followed) > 1 else f"then 1 of {parts[0][5:]}"
+    )
 
 
 def _actor(item: dict[str, Json]) -> str:
     actor = _map(item.get("actor"))
-    return _short(actor.get("user") or actor.get("manager") or "")
+    return _short(actor.get("user") or actor.get("manager") or "unknown")
 
 
-def _fields(fields: Json) -> str:
-    rows = [_map(one) for one in fields] if isinstance(fields, list) else []
-    lines = [
-        f"{escape(shorten(str(row['path'])))}: {_value(row['before'])} → {_value(row['after'])}" for row in rows[:3]
-    ]
-    if len(rows) > 3:
-        lines.append(f"and {len(rows) - 3} more")
-    return "\n".join(lines)
-
-
-def _value(value: Json) -> str:
-    return "∅" if value is None else _short(value if isinstance(value, str) else orjson.dumps(value).decode())
+def _value(value: Json, limit: int = _SHORT) -> str:
+    return "∅" if value is None else _short(value if isinstance(value, str) else orjson.dumps(value).decode(), limit)
 
 
 def _name(item: Json) -> str:
@@ -195,6 +270,6 @@ def _plain(value: Json) -> str:
     return escape(str(value))
 
 
-def _short(value: Json) -> str:
+def _short(value: Json, limit: int = _SHORT) -> str:
     text = str(value)
-    return escape(text if len(text) <= _SHORT else text[: _SHORT - 1] + "…")
+    return escape(text if len(text) <= limit else text[: limit - 1] + "…")

@@ -31,7 +31,6 @@ from schema.identity import oid as oid_of
 from schema.instants import MAX
 from schema.records import Actor, Change, FieldChange, ObjectRef, Valid
 from store.ledger import SqliteLedger
-from store.planner import body_of
 from store.rewind import Rewind
 from store.rows import ChangeRow, Content, Insert, Interval, VersionRow
 
@@ -94,7 +93,7 @@ def build(folder: Path, objects: int, changes: int) -> tuple[Rewind, sqlite3.Con
                         Insert(
                             ChangeRow(
                                 seq, at, record.id, oids[number], record.op, False, at - 1, at, at, turn,
-                                refs[number].uid, False, body_of(record),
+                                refs[number].uid, False, _told(record),
                             )
                         ),
                     ]
@@ -106,6 +105,13 @@ def build(folder: Path, objects: int, changes: int) -> tuple[Rewind, sqlite3.Con
         ledger.set_position(SCOPE, seq, seq * step, seq * step)
     plain.execute("CREATE INDEX state_vf ON state (vf)")
     return Rewind(ledger), plain
+
+
+def _told(record: Change) -> bytes:
+    """What the ledger keeps of a change beside its content."""
+    return orjson.dumps(
+        record.model_dump(mode="json", by_alias=True, exclude={"patch", "id", "op", "object"}, exclude_defaults=True)
+    )
 
 
 def timed(ask: Callable[[], object]) -> float:

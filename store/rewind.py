@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import orjson
 
 from schema.canonical import Json
-from schema.errors import AmbiguousObject, UnknownObject, UnknownScope
+from schema.errors import AmbiguousObject, BadKey, UnknownObject, UnknownScope
 from schema.identity import Key, parse_key
 from schema.identity import oid as oid_of
 from schema.instants import MAX
@@ -118,6 +118,17 @@ class Rewind:
         """The last log position projected for a scope."""
         return self._ledger.position(scope)[0]
 
+    def names(self, scope: str, column: str) -> list[str]:
+        """All namespaces or kinds (`column`) of the objects of a scope."""
+        if column not in ("namespace", "kind"):
+            raise ValueError(f"no column to list: {column}")
+        source, _, name = scope.partition("/")
+        rows = self._run(
+            f"SELECT DISTINCT {column} FROM object WHERE source = ? AND scope = ? AND {column} IS NOT NULL ORDER BY 1",
+            (source, name),
+        )
+        return [row[0] for row in rows]
+
     def counts(self) -> dict[str, int]:
         """Rows by table, dead letters and gaps among them."""
         tables = ("object", "version", "content", "change", "edge", "evidence", "coverage", "dead_letter", "gap")
@@ -137,7 +148,7 @@ class Rewind:
             raise UnknownObject(f"no object {text} was ever recorded", hint=self._near(key.kind, key.name))
         parts = text.split("/")
         if len(parts) not in (2, 3) or not all(parts):
-            raise UnknownObject(f"not an object: {text!r}", hint="write KIND/NAMESPACE/NAME or KIND/NAME")
+            raise BadKey(f"not an object: {text[:200]!r}", hint="write KIND/NAMESPACE/NAME or KIND/NAME")
         kind, name = parts[0], parts[-1]
         space = parts[1] if len(parts) == 3 else namespace
         rows = self._run("SELECT key FROM object WHERE name = ? AND kind = ? COLLATE NOCASE", (name, kind)).fetchall()
@@ -158,7 +169,11 @@ class Rewind:
         same_kind = [text for text, row in known.items() if row[0].lower() == kind.lower()]
         by_name = {known[text][2]: text for text in same_kind or known}
         near = difflib.get_close_matches(name, by_name, n=3, cutoff=0.4)
-        return "near: " + ", ".join(by_name[one] for one in near) if near else "see `hindgraph changes`"
+        return (
+            "near: " + ", ".join(by_name[one] for one in near)
+            if near
+            else "names are as in the source: KIND/NAMESPACE/NAME"
+        )
 
     def as_of(self, key: Key, at: int, known_at: int) -> Version | None:
         """The version of an object at (at, known_at), or None where it was not believed to exist."""
@@ -223,6 +238,16 @@ class Rewind:
             "SELECT DISTINCT o.key FROM (SELECT dst AS other, * FROM edge WHERE src = :oid "
             "UNION ALL SELECT src AS other, * FROM edge WHERE dst = :oid) e JOIN object o ON o.oid = e.other "
             "WHERE e.predicate != 'CONTAINS' AND e.sf <= :s AND :s < e.st AND e.vf <= :until "
+            "AND (:since <= e.vt OR :s < e.vts) ORDER BY o.key",
+            {"oid": oid_of(key), "s": known_at, "since": since, "until": until},
+        )
+        return [parse_key(row[0]) for row in rows]
+
+    def constraints(self, key: Key, since: int, until: int, known_at: int) -> list[Key]:
+        """What constrained an object, such as a namespace, at some time in [since, until]."""
+        rows = self._run(
+            "SELECT DISTINCT o.key FROM edge e JOIN object o ON o.oid = e.src WHERE e.dst = :oid "
+            "AND e.predicate = 'CONSTRAINS' AND e.sf <= :s AND :s < e.st AND e.vf <= :until "
             "AND (:since <= e.vt OR :s < e.vts) ORDER BY o.key",
             {"oid": oid_of(key), "s": known_at, "since": since, "until": until},
         )

@@ -9,8 +9,10 @@ from typing import get_args
 
 import pytest
 
+from api.cli import app
+from api.openapi import ITEMS
 from schema.errors import HindgraphError
-from schema.records import Record
+from schema.records import Effect, Flag, Op, Record
 
 ROOT = Path(__file__).parent.parent
 
@@ -48,3 +50,19 @@ def test_every_error_is_documented_with_its_answers() -> None:
     documented = set(re.findall(r"^\| `(\w+)` \| `(\w+)` \| (\d+) \| (\d+) \|", page, re.MULTILINE))
     public = [error for error in _tree(HindgraphError) if error.__module__ == "schema.errors"]
     assert documented == {(e.__name__, e.__bases__[0].__name__, str(e.exit_code), str(e.status)) for e in public}
+
+
+def test_every_name_of_an_answer_is_documented() -> None:
+    words = set(re.findall(r"[\w-]+", (ROOT / "docs/answers.md").read_text()))
+    for question, item in ITEMS.items():
+        assert question.split("/")[0] in words or question == "show"
+        assert not set(item["required"]) - words, question
+    flags = set(get_args(Flag)) | set(get_args(Effect)) | set(get_args(Op))
+    assert not flags - words
+
+
+def test_every_command_is_in_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text()
+    for command in app.registered_commands:
+        name = command.name or command.callback.__name__
+        assert f" {name}" in readme, name

@@ -16,7 +16,7 @@ from api.home import past
 from api.rest import build
 from api.settings import Settings
 from schema.canonical import digest
-from schema.errors import StoreMissing
+from schema.errors import StoreError, StoreMissing, UnknownObject
 from schema.instants import SECOND
 from schema.records import Actor, Change, Coverage, FieldChange, ObjectRef, Span, Valid
 from store.ledger import SqliteLedger
@@ -165,7 +165,6 @@ def test_an_object_then_and_now(settings) -> None:
     [
         (["--kind", "pod"], ["kubectl"]),
         (["--namespace", "shop"], ["kubectl", "helm"]),
-        (["--namespace", "other"], []),
         (["--actor", "kubectl"], ["kubectl"]),
         (["--object", "Pod/shop/cart-1-a"], ["kubectl"]),
         (["--since", "2026-03-01T03:00:30Z"], ["kubectl"]),
@@ -174,6 +173,33 @@ def test_an_object_then_and_now(settings) -> None:
 )
 def test_filters(settings, filters, found) -> None:
     assert [item["actor"]["manager"] for item in asked(settings, "changes", *filters)["items"]] == found
+
+
+@pytest.mark.parametrize(("option", "hint"), [("--namespace", "there is: shop"), ("--kind", "there is: ")])
+def test_a_filter_that_can_meet_nothing_is_said_so(settings, option, hint) -> None:
+    result = CliRunner().invoke(app, ["--home", str(settings.home), "changes", option, "sho"])
+    assert isinstance(result.exception, UnknownObject)
+    assert hint in str(result.exception)
+
+
+def test_a_misspelt_parameter_is_refused(client) -> None:
+    answer = client.get("/v1/changes?namespase=shop")
+    assert answer.status_code == 400
+    assert "namespace" in answer.json()["hint"]
+
+
+@pytest.mark.parametrize("damage", ["garbage", "a file for a home"])
+def test_a_home_that_cannot_be_used_is_a_named_error(tmp_path, damage) -> None:
+    home = tmp_path / "home"
+    if damage == "a file for a home":
+        home.write_text("x")
+    else:
+        home.mkdir()
+        (home / "ledger.sqlite").write_bytes(b"garbage" * 999)
+        (home / "log.sqlite").write_bytes(b"garbage" * 999)
+    for command in ("changes", "verify"):
+        result = CliRunner().invoke(app, ["--home", str(home), command])
+        assert isinstance(result.exception, StoreError), result.exception
 
 
 def test_pages_join_to_the_whole(settings, client) -> None:
@@ -236,7 +262,7 @@ def test_consequences_are_counted_or_told(settings) -> None:
         run = CliRunner().invoke(app, ["--home", str(settings.home), "changes", *more], env={"COLUMNS": "200"})
         return run.stdout
 
-    assert "then ReplicaSet ×1, Pod ×1" in told()
+    assert "then 2 changes: 1 of 1 ReplicaSet, 1 of 1 Pod" in told()
     assert "ReplicaSet/shop/cart-1" in told("--members")
 
 
