@@ -44,8 +44,8 @@ from store.rows import (
     VersionRow,
 )
 
-ANCHOR_EVERY = 32
-"""A whole state is stored at least this often, so that a read applies at most 31 patches."""
+ANCHOR_EVERY = 16
+"""A whole state is stored at least this often, so that a read applies at most 15 patches."""
 
 # Columns and contents hold these.
 _NOT_IN_BODY = frozenset(("v", "type", "id", "op", "object", "base", "digest", "patch", "state"))
