@@ -19,18 +19,19 @@ Identity = tuple[int, str, str, str, str, str, str, str | None, str]
 
 @dataclass(slots=True)
 class Timeline:
-    """Versions or edges: `closes` of rows written earlier (vt, vts, vlo if bounded, fact), `rows`, and the open row of
-    each fact among them."""
+    """Versions or edges: `closes` of rows written earlier (vt, vts, vlo if bounded, fact), `rows`, and the open ones of
+    each fact among them: one, unless odd objects give an edge twice (two of one uid). Then each close meets one."""
 
     closes: list[tuple[int, ...]] = field(default_factory=list)
     rows: list[list[Cell]] = field(default_factory=list)
-    open: dict[int, list[Cell]] = field(default_factory=dict)
+    open: dict[int, list[list[Cell]]] = field(default_factory=dict)
 
     def close(self, op: Close, *, bounded: bool) -> None:
-        row = self.open.pop(op.fact, None)
-        if row is None:
+        open_rows = self.open.get(op.fact)
+        if not open_rows:
             self.closes.append((op.vt, op.vts, op.vlo, op.fact) if bounded else (op.vt, op.vts, op.fact))
             return
+        row = open_rows.pop()
         row[5], row[6] = op.vt, op.vts
         if bounded:
             row[8] = op.vlo
@@ -38,7 +39,7 @@ class Timeline:
     def insert(self, fact: int, row: list[Cell]) -> None:
         self.rows.append(row)
         if row[5] == MAX:
-            self.open[fact] = row
+            self.open.setdefault(fact, []).append(row)
 
 
 @dataclass(slots=True)

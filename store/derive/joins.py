@@ -129,10 +129,11 @@ def _controlled_pod(ref: ObjectRef, state: State) -> Facet | None:
 
 
 def _runs(left: Facet, right: Facet) -> list[EdgeFact]:
-    attrs: State = {"over": left.facts[0], "owner_uid": left.facts[1]}
-    return [
-        fact("RUNS", left.key, right.key, "runs-over@1", discriminator=left.bucket[2], attrs=attrs, basis="inferred")
-    ]
+    over, owner_uid = left.facts
+    attrs: State = {"over": over, "owner_uid": owner_uid}
+    # The step's key and not only its uid: an edge must be of one pair, even where two objects claim one uid.
+    mark = f"{left.bucket[2]} {over}"
+    return [fact("RUNS", left.key, right.key, "runs-over@2", discriminator=mark, attrs=attrs, basis="inferred")]
 
 
 def _revision(ref: ObjectRef, state: State) -> Facet | None:
@@ -209,7 +210,7 @@ def _instance_of(left: Facet, right: Facet) -> list[EdgeFact]:
 JOINS: tuple[JoinRule, ...] = (
     JoinRule("selects-pod@1", _selector, _pod_labels, _selects("pod")),
     JoinRule("selects-template@1", _selector, _template_labels, _selects("template")),
-    JoinRule("runs-over@1", _middle, _controlled_pod, _runs),
+    JoinRule("runs-over@2", _middle, _controlled_pod, _runs),
     JoinRule("succeeds@1", _revision, _revision, _succeeds),
     JoinRule("webhook-namespace@1", _webhooks, _namespace, _constrains),
     JoinRule("instance-of@1", _custom, _definition, _instance_of),

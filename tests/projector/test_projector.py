@@ -10,6 +10,7 @@ from schema.canonical import digest
 from schema.errors import StoreMissing
 from schema.identity import Key
 from schema.instants import MAX
+from schema.kinds import class_of
 from schema.records import Change, ObjectRef, Provenance, State, Valid
 from store.ledger import SqliteLedger
 from store.projector import project
@@ -22,6 +23,14 @@ REF = ObjectRef(
     source="kubernetes", scope="lab", type="core/ConfigMap", kind="ConfigMap", class_="Config", namespace="shop",
     name="flags", uid="u1",
 )  # fmt: skip
+
+
+def ref_of(type_: str, name: str, uid: str) -> ObjectRef:
+    kind = type_.rpartition("/")[2]
+    return ObjectRef(
+        source="kubernetes", scope="lab", type=type_, kind=kind, class_=class_of(type_), namespace="shop", name=name,
+        uid=uid,
+    )  # fmt: skip
 
 
 def config(value: str) -> dict:
@@ -159,6 +168,36 @@ def test_a_ledger_of_before_is_not_read_but_written_anew(tmp_path: Path) -> None
     anew = SqliteLedger(tmp_path / "ledger.db")
     project(log, anew)
     assert anew.digest() == digest
+
+
+@pytest.mark.parametrize("pod_first", [False, True])
+def test_two_objects_of_one_uid_stop_nobody(pod_first: bool) -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": "d1", "controller": True}
+    twins = [ref_of("apps/ReplicaSet", name, "same") for name in ("one", "two")]
+    by = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "one", "uid": "same", "controller": True}
+    states = [(twin, {"metadata": {"name": twin.name, "ownerReferences": [owner]}, "spec": {}}) for twin in twins]
+    states.append((ref_of("core/Pod", "p", "p1"), {"metadata": {"name": "p", "ownerReferences": [by]}, "spec": {}}))
+    states = states[::-1] if pod_first else states
+    came = [
+        Change(
+            id=f"{n:032x}", op="create", object=ref, valid=Valid(not_before=n, not_after=n), observed_at=n,
+            digest=digest(state), patch=[{"op": "add", "path": "", "value": state}],
+        )
+        for n, (ref, state) in enumerate(states, start=1)
+    ]  # fmt: skip
+    went = [
+        Change(
+            id=f"{n:032x}", op="delete", object=ref, valid=Valid(not_before=n, not_after=n), observed_at=n,
+            base=digest(state),
+        )
+        for n, (ref, state) in enumerate(reversed(states), start=10)
+    ]  # fmt: skip
+    log, ledger = projected(*came, *went, change(99, None, "a", 200))
+    rewind = Rewind(ledger)
+    assert len([edge for edge in rewind.edges(SCOPE, 5, MAX - 1) if edge.rule == "runs-over@2"]) == 2
+    assert {edge.dst for edge in rewind.edges(SCOPE, 100, MAX - 1)} == set()
+    assert rewind.as_of(KEY, 200, MAX - 1) is not None
+    assert verify(log, ledger).ok
 
 
 def test_verify_sees_a_row_that_was_tampered_with() -> None:
