@@ -82,7 +82,7 @@ def changes(
         parse(wanted.path)
     known(rewind, moment.scope, wanted.namespace, wanted.kind)
     asked = hash128(moment.scope, str(since), repr(astuple(wanted)), str(noise))
-    below, moment = (None, moment) if cursor is None else _resumed(cursor, asked, moment)
+    below, moment = (None, moment) if cursor is None else _resumed(rewind, cursor, asked, moment)
     close = None if wanted.near is None else neighbourhood(rewind, moment, wanted.near, wanted.hops, since)
     windows = _Windows(rewind, moment, since, noise, wanted.namespace)
     groups: list[Group] = []
@@ -224,7 +224,7 @@ def _cursor(group: Group, asked: str, moment: Moment) -> str:
     return base64.urlsafe_b64encode(orjson.dumps(told)).decode().rstrip("=")
 
 
-def _resumed(cursor: str, asked: str, moment: Moment) -> tuple[tuple[int, int], Moment]:
+def _resumed(rewind: Rewind, cursor: str, asked: str, moment: Moment) -> tuple[tuple[int, int], Moment]:
     """Where a page goes on, at the instants of its first page: records that came since do not shift it."""
     try:
         told = orjson.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
@@ -234,8 +234,10 @@ def _resumed(cursor: str, asked: str, moment: Moment) -> tuple[tuple[int, int], 
         raise BadCursor("not a cursor of ours", hint="hand back `next` unchanged")
     if told[4] != asked:
         raise BadCursor("this cursor belongs to another question", hint="ask with the same filters as for page one")
+    if told[3] > rewind.watermark(moment.scope) or told[2] > max(told[3], moment.at):
+        raise BadCursor("this cursor is of a time that was not recorded", hint="hand back `next` unchanged")
     return (told[0], told[1]), Moment(moment.scope, told[2], told[3])
 
 
 def _integers(values: Iterable[object]) -> bool:
-    return all(isinstance(one, int) and abs(one) <= MAX for one in values)
+    return all(type(one) is int and abs(one) < MAX for one in values)

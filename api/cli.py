@@ -7,13 +7,14 @@ Exit codes: 0 answered; 1 `verify` found a difference; 2 bad input; 3 the record
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import orjson
 import typer
@@ -28,7 +29,7 @@ from api.answer import Answer
 from api.settings import Settings
 from schema import instants
 from schema.canonical import Json
-from schema.errors import HindgraphError
+from schema.errors import HindgraphError, InputError, StoreError
 from schema.identity import Key
 from schema.instants import MAX
 
@@ -284,8 +285,20 @@ def main() -> None:
     try:
         app()
     except HindgraphError as error:
-        Console(stderr=True).print(f"hindgraph: {error}", markup=False, highlight=False, soft_wrap=True)
-        raise SystemExit(error.exit_code) from None
+        _fail(str(error), error.exit_code)
+    except UnicodeEncodeError:
+        _fail("an argument is not UTF-8", InputError.exit_code)
+    except BrokenPipeError:
+        # Whoever read the answer went away; nothing is left to say, not even by the interpreter's last flush.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(141) from None
+    except OSError as error:
+        _fail(f"{error.filename or 'output'}: {error.strerror}", StoreError.exit_code)
+
+
+def _fail(words: str, code: int) -> NoReturn:
+    Console(stderr=True).print(f"hindgraph: {words}", markup=False, highlight=False, soft_wrap=True)
+    raise SystemExit(code) from None
 
 
 def _scope(key: Key | None, scope: str | None) -> str | None:

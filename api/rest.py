@@ -26,8 +26,10 @@ from api.openapi import responses
 from api.settings import Settings
 from schema import instants
 from schema.canonical import Json, hash128
-from schema.errors import HindgraphError, InputError
+from schema.errors import BadKey, HindgraphError, InputError, UnknownObject
+from schema.identity import Key
 from schema.instants import MAX
+from store.rewind import Rewind
 
 At = Annotated[str | None, Query(description="RFC 3339 with zone, -15m, or now; default: the end of coverage")]
 KnownAt = Annotated[str | None, Query(description="as believed at this system time; default: all that was recorded")]
@@ -60,6 +62,10 @@ def build(settings: Settings) -> FastAPI:
     @app.exception_handler(HTTPException)
     def _http(_: Request, error: HTTPException) -> Response:
         return _problem(error.status_code, str(error.detail), str(error.detail), "see /docs for the paths there are")
+
+    @app.exception_handler(Exception)
+    def _bug(_: Request, error: Exception) -> Response:
+        return _problem(500, "Bug", f"{type(error).__name__}: this should not happen", "please report it")
 
     @app.middleware("http")
     async def _count(request: Request, call: Callable[[Request], Awaitable[Response]]) -> Response:
@@ -112,17 +118,25 @@ def build(settings: Settings) -> FastAPI:
     def history(request: Request, key: Named, at: At = None, known_at: KnownAt = None, scope: Scope = None) -> Response:
         """Every version of one object, oldest first."""
         with home.past(settings) as rewind:
+            if (found := _found(rewind, f"{key}/history", scope)) is not None:
+                moment = questions.settle(rewind, f"{found.source}/{found.scope}", at, known_at)
+                return _answer(request, questions.show(rewind, moment, found))
             found = rewind.find(key, scope=scope)
             moment = questions.settle(rewind, f"{found.source}/{found.scope}", at, known_at)
             return _answer(request, questions.history(rewind, moment, found))
 
     @app.get("/v1/objects/{key:path}/fields", responses=responses("fields"), response_class=Response)
     def fields(
-        request: Request, key: Named, path: Annotated[str, Query(description="a field or pattern, as spec.**.image")],
+        request: Request, key: Named,
+        path: Annotated[str | None, Query(description="a field or pattern, as spec.**.image; needed")] = None,
         at: At = None, known_at: KnownAt = None, scope: Scope = None,
     ) -> Response:  # fmt: skip
         """How the fields of one object that meet a pattern changed, oldest first."""
         with home.past(settings) as rewind:
+            if path is None:
+                found = rewind.find(f"{key}/fields", scope=scope)
+                moment = questions.settle(rewind, f"{found.source}/{found.scope}", at, known_at)
+                return _answer(request, questions.show(rewind, moment, found))
             found = rewind.find(key, scope=scope)
             moment = questions.settle(rewind, f"{found.source}/{found.scope}", at, known_at)
             return _answer(request, questions.fields(rewind, moment, found, path))
@@ -185,6 +199,14 @@ def build(settings: Settings) -> FastAPI:
             return _answer(request, questions.coverage(rewind, questions.settle(rewind, scope, at, known_at)))
 
     return app
+
+
+def _found(rewind: Rewind, text: str, scope: str | None) -> Key | None:
+    """The object that a whole path names, where one is called as one of its views."""
+    try:
+        return rewind.find(text, scope=scope)
+    except (BadKey, UnknownObject):
+        return None
 
 
 def _only_known(request: Request) -> None:

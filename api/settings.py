@@ -43,6 +43,11 @@ class Settings(BaseSettings):
         """
         path = self.home / "redaction.key"
         if not path.exists():
+            if self.log.exists():
+                raise StoreCorrupt(
+                    f"{path} is missing, but {self.log} was written with it: a new key would make every secret differ",
+                    hint="restore the key from a backup of this home, or record into another home",
+                )
             self.home.mkdir(parents=True, exist_ok=True)
             draft = self.home / f".redaction.{os.getpid()}.{secrets.token_hex(4)}"
             handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -37,13 +37,13 @@ def print_changes(console: Console, answer: Answer, expand: bool = False, path: 
 
 def change_lines(item: dict[str, Json], path: str | None = None) -> list[str]:
     """What happened, then a line a field, then its consequences; of these the one that meets `path`, if it does not."""
-    lines = [f"{_when(item)}  [bold]{escape(_name(item['object']))}[/bold]  {_short(item['op'])} by {_actor(item)}"]
+    lines = [f"{_when(item)}  [bold]{_plain(_name(item['object']))}[/bold]  {_short(item['op'])} by {_actor(item)}"]
     lines += [f"  {line}" for line in field_lines(item["fields"], path)]
     followed = members(item)
     if path is not None and not _meets(item, path):
         met = next((one for one in followed if _meets(one, path)), None)
         if met is not None:
-            lines.append(f"  so {escape(_name(met['object']))}  {_short(met['op'])}")
+            lines.append(f"  so {_plain(_name(met['object']))}  {_short(met['op'])}")
             lines += [f"    {line}" for line in field_lines(met["fields"], path)]
     return [*lines, f"  [dim]{_consequences(followed)}[/dim]"] if followed else lines
 
@@ -66,7 +66,7 @@ def field_lines(fields: Json, path: str | None = None) -> list[str]:
         ):
             shown.append(row)
     lines = [
-        f"{escape(shorten(str(row['path'])))}: {_value(row['before'])} → {_value(row['after'])}"
+        f"{_plain(shorten(str(row['path'])))}: {_value(row['before'])} → {_value(row['after'])}"
         + (f" ({row['effect']})" if row["effect"] in ("shadowed", "unshadowed", "reordered") else "")
         for row in shown[:_FIELDS]
     ]
@@ -88,7 +88,7 @@ def print_history(console: Console, answer: Answer) -> None:
 def print_fields(console: Console, answer: Answer) -> None:
     for item in answer.items:
         _say(console, f"{_when(item)}  {_short(item['effect'])} by {_actor(item)}")
-        path = escape(shorten(str(item["path"])))
+        path = _plain(shorten(str(item["path"])))
         _say(console, f"{path}: {_value(item['before'])} → {_value(item['after'])}", 2)
     if not answer.items:
         console.print("no such field changed")
@@ -97,7 +97,7 @@ def print_fields(console: Console, answer: Answer) -> None:
 def print_object(console: Console, answer: Answer) -> None:
     for item in answer.items:
         valid, unsure = _map(item["valid"]), _map(item["uncertain"])
-        console.print(f"[bold]{escape(_name(item['object']))}[/bold]  since {_short(valid['not_after'])}")
+        console.print(f"[bold]{_plain(_name(item['object']))}[/bold]  since {_short(valid['not_after'])}")
         if item["existed"] is None:
             _say(console, f"it came into being between {unsure['not_before']} and {unsure['not_after']}", 2)
             continue
@@ -127,7 +127,7 @@ def print_object(console: Console, answer: Answer) -> None:
 
 def print_difference(console: Console, answer: Answer) -> None:
     for item in answer.items:
-        _say(console, f"[bold]{escape(_name(item['object']))}[/bold]  {_short(item['effect'])}")
+        _say(console, f"[bold]{_plain(_name(item['object']))}[/bold]  {_short(item['effect'])}")
         for line in field_lines(item["fields"]):
             _say(console, line, 2)
     if not answer.items:
@@ -138,13 +138,13 @@ def print_symptoms(console: Console, answer: Answer) -> None:
     """What is wrong and since when, what it rests on; where nothing is, what to ask next."""
     for item in answer.items:
         since = "since before the recording" if item["since"] is None else f"since {_short(item['since'])}"
-        _say(console, f"[bold]{escape(_name(item['object']))}[/bold]  {_short(item['id'])}, {since}")
-        _say(console, escape(str(item["sentence"])), 2)
+        _say(console, f"[bold]{_plain(_name(item['object']))}[/bold]  {_short(item['id'])}, {since}")
+        _say(console, _plain(item["sentence"]), 2)
         fields = item["fields"]
         for field in fields if isinstance(fields, list) else []:
             row = _map(field)
             if str(row["value"]) not in str(item["sentence"]):
-                _say(console, f"[dim]{escape(shorten(str(row['path'])))}: {_value(row['value'], 200)}[/dim]", 2)
+                _say(console, f"[dim]{_plain(shorten(str(row['path'])))}: {_value(row['value'], 200)}[/dim]", 2)
     if not answer.items and not answer.coverage:
         console.print("unknown: nothing was watched then")
     elif not answer.items:
@@ -160,7 +160,7 @@ def print_coverage(console: Console, answer: Answer) -> None:
     for (state, start, end, reason), names in sorted(alike.items(), key=lambda row: (str(row[0][1]), row[1])):
         why = f" ({_short(reason)})" if reason else ""
         _say(console, f"{_short(state)} from {start} to {end or 'now'}{why}")
-        _say(console, escape(", ".join(names)), 2)
+        _say(console, _plain(", ".join(names)), 2)
     if not answer.items:
         console.print("nothing was watched")
 
@@ -168,9 +168,9 @@ def print_coverage(console: Console, answer: Answer) -> None:
 def print_evidence(console: Console, answer: Answer) -> None:
     for item in answer.items:
         times = f" ×{item['count']}" if item["count"] != 1 else ""
-        about = f"[bold]{escape(_name(item['object']))}[/bold]"
+        about = f"[bold]{_plain(_name(item['object']))}[/bold]"
         _say(console, f"{item['at']}  {about}  {_short(item['severity'] or '')} {_short(item['reason'] or '')}{times}")
-        _say(console, escape(str(item["message"] or "")), 2)
+        _say(console, _plain(item["message"] or ""), 2)
     if not answer.items:
         console.print("no evidence")
 
@@ -178,7 +178,7 @@ def print_evidence(console: Console, answer: Answer) -> None:
 def print_dead_letters(console: Console, answer: Answer) -> None:
     for item in answer.items:
         _say(console, f"log position {item['position']}  {_short(item['reason'])}")
-        _say(console, escape(str(item["detail"])), 2)
+        _say(console, _plain(item["detail"]), 2)
     if not answer.items:
         console.print("no dead letters")
 
@@ -186,7 +186,7 @@ def print_dead_letters(console: Console, answer: Answer) -> None:
 def print_footer(console: Console, answer: Answer) -> None:
     """What the answer was asked at, and what it cannot know."""
     told = answer.as_json()
-    _say(console, f"[dim]at {told['at']}, known at {told['known_at']}, scope {escape(answer.scope)}[/dim]")
+    _say(console, f"[dim]at {told['at']}, known at {told['known_at']}, scope {_plain(answer.scope)}[/dim]")
     alike: dict[tuple[Json, ...], list[str]] = defaultdict(list)
     for row in answer.unknown:
         alike[row["state"], row["from"], row["to"]].append(str(row["group_resource"]))
@@ -267,9 +267,14 @@ def _map(value: Json) -> dict[str, Json]:
 
 
 def _plain(value: Json) -> str:
-    return escape(str(value))
+    return escape(_tame(str(value)))
+
+
+def _tame(text: str) -> str:
+    """A recorded value must not steer the terminal."""
+    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in text)
 
 
 def _short(value: Json, limit: int = _SHORT) -> str:
-    text = str(value)
+    text = _tame(str(value).replace("\n", "⏎"))
     return escape(text if len(text) <= limit else text[: limit - 1] + "…")

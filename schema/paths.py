@@ -22,6 +22,8 @@ from schema.errors import BadPath
 _BARE = re.compile(r"[^.\[\]/\"#]+\Z")
 _NAME = re.compile(r"[^.\[\]#]+")
 _ORDINAL = re.compile(r"#([1-9]\d{0,5})")
+_LONGEST = 4096
+"""Characters; a path of Kubernetes is a tenth of this, and whoever writes more means harm."""
 _HINT = 'write names joined by dots, as in spec.template.spec.containers[web].image; quote odd names: ["a.b/c"]'
 
 
@@ -45,6 +47,7 @@ class Item:
 
 
 Step = Name | Item
+_ANY = Name("**")
 
 
 def field_name(name: str) -> str:
@@ -55,6 +58,8 @@ def field_name(name: str) -> str:
 @lru_cache(maxsize=4096)
 def parse(text: str) -> tuple[Step, ...]:
     """The steps of a path or pattern. Raises BadPath."""
+    if len(text) > _LONGEST:
+        raise BadPath(f"a field path of {len(text)} characters: {_LONGEST} is the most", hint=_HINT)
     steps: list[Step] = []
     at = 0
     while at < len(text):
@@ -98,16 +103,35 @@ def shorten(path: str) -> str:
 
 def matches(path: str, pattern: str) -> bool:
     """Whether a recorded path meets a pattern, or lies below what the pattern names. Raises BadPath."""
-    return _match(parse(path), parse(pattern))
+    return _match(parse(path), _pattern(pattern))
 
 
 def _match(path: tuple[Step, ...], pattern: tuple[Step, ...]) -> bool:
-    if not pattern:
-        return True
-    first, rest = pattern[0], pattern[1:]
-    if first == Name("**"):
-        return any(_match(path[skip:], rest) for skip in range(len(path) + 1))
-    return bool(path) and _meets(path[0], first) and _match(path[1:], rest)
+    """Follows all ends of the pattern that each beginning of the path can have reached: time is path x pattern."""
+    reached = _over_stars({0}, pattern)
+    for step in path:
+        if len(pattern) in reached:
+            return True
+        following = set()
+        for at in reached:
+            if pattern[at] == _ANY:
+                following.add(at)
+            elif _meets(step, pattern[at]):
+                following.add(at + 1)
+        reached = _over_stars(following, pattern)
+    return len(pattern) in reached
+
+
+def _over_stars(reached: set[int], pattern: tuple[Step, ...]) -> set[int]:
+    """A `**` may stand for nothing; no two of them follow each other."""
+    return reached | {at + 1 for at in reached if at < len(pattern) and pattern[at] == _ANY}
+
+
+@lru_cache(maxsize=256)
+def _pattern(text: str) -> tuple[Step, ...]:
+    """A pattern with its runs of `**` made one."""
+    steps = parse(text)
+    return tuple(one for one, before in zip(steps, (None, *steps), strict=False) if not one == before == _ANY)
 
 
 def _meets(step: Step, wanted: Step) -> bool:
@@ -178,7 +202,8 @@ def _closing(text: str, start: int) -> int:
 def _json(body: str, text: str) -> Json:
     try:
         value: Json = orjson.loads(body)
-    except orjson.JSONDecodeError:
+        canonical(value)
+    except (orjson.JSONDecodeError, TypeError):  # not JSON, or nested beyond what can be written again
         raise BadPath(f"not a field path: {text[:200]!r}: {body[:80]!r} is not JSON", hint=_HINT) from None
     return value
 

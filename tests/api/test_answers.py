@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import io
 import json
 import re
 import stat
 
 import httpx
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
+from api import text
+from api.answer import Answer
 from api.cli import app, main
 from api.home import past
 from api.rest import build
 from api.settings import Settings
 from schema.canonical import digest
-from schema.errors import StoreError, StoreMissing, UnknownObject
+from schema.errors import StoreCorrupt, StoreError, StoreMissing, UnknownObject
 from schema.instants import SECOND
 from schema.records import Actor, Change, Coverage, FieldChange, ObjectRef, Span, Valid
 from store.ledger import SqliteLedger
@@ -281,3 +286,50 @@ def test_home_from_the_environment(monkeypatch, tmp_path) -> None:
 
 def test_healthz(client) -> None:
     assert client.get("/healthz").json() == {"status": "ok"}
+
+
+def test_what_a_recording_says_does_not_steer_the_terminal() -> None:
+    console = Console(file=io.StringIO(), width=80)
+    item = {"position": 1, "reason": "\x1b[31mred", "detail": "a\x07\x1b]0;title\x07b\rc"}
+    text.print_dead_letters(console, Answer(0, 0, "kubernetes/lab", [], [], [item]))
+    shown = console.file.getvalue()
+    assert not set(shown) & {"\x1b", "\x07", "\r"}
+    assert "red" in shown
+
+
+def test_an_object_may_be_called_history(tmp_path) -> None:
+    settings = Settings(home=tmp_path)
+    for number, name in enumerate(("history", "fields"), 1):
+        of = ref("Deployment", name)
+        with SqliteLog(settings.log) as log:
+            log.append([(created(number, of, body("Deployment", name), T0 + number, "kubectl"), T0 + number)])
+    ledger = SqliteLedger(settings.ledger)
+    with SqliteLog(settings.log, readonly=True) as log:
+        project(log, ledger)
+    ledger.close()
+    client = Client(settings)
+    for name in ("history", "fields"):
+        (item,) = client.get(f"/v1/objects/Deployment/shop/{name}").json()["items"]
+        assert item["object"]["name"] == name
+    (item,) = client.get("/v1/objects/Deployment/shop/history/history").json()["items"]
+    assert item["change"]["op"] == "create"
+
+
+def test_a_forged_cursor_is_refused(client) -> None:
+    page = client.get("/v1/changes?limit=1").json()
+    told = json.loads(base64.urlsafe_b64decode(page["next"] + "==="))
+    for place, value in ((2, 2**63 - 1), (3, 2**63 - 1), (3, told[3] + 1), (0, True), (2, told[3] + 1)):
+        forged = [*told]
+        forged[place] = value
+        cursor = base64.urlsafe_b64encode(json.dumps(forged).encode()).decode().rstrip("=")
+        answer = client.get(f"/v1/changes?limit=1&cursor={cursor}")
+        assert (answer.status_code, answer.json()["title"]) == (400, "BadCursor"), (place, value)
+
+
+def test_a_lost_redaction_key_is_not_made_anew(tmp_path) -> None:
+    settings = Settings(home=tmp_path)
+    settings.redaction_key()
+    settings.log.write_bytes(b"")
+    (tmp_path / "redaction.key").unlink()
+    with pytest.raises(StoreCorrupt):
+        settings.redaction_key()

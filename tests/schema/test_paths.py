@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 
 import pytest
 from hypothesis import given
@@ -93,6 +94,17 @@ def test_what_is_no_path_is_refused_with_a_hint(text: str) -> None:
     with pytest.raises(BadPath) as caught:
         parse(text)
     assert caught.value.hint
+
+
+def test_a_hostile_pattern_costs_no_more_than_its_length() -> None:
+    path = "a" + ".b" * 200
+    start = time.process_time()
+    assert not matches(path, "**." * 1000 + "zz")
+    assert matches(path, "**." * 1000 + "b")
+    assert time.process_time() - start < 5
+    for text in ("**." * 9999 + "x", 'x[k:{"a":' * 300 + "1" + "}" * 300 + "]", "x[v:" + "[" * 1000 + "]" * 1000 + "]"):
+        with pytest.raises(BadPath):
+            parse(text)
 
 
 @pytest.mark.parametrize(
