@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from hashlib import blake2b
 from typing import NamedTuple
 
 import orjson
 
 from capture.redact import Redactor
-from schema.canonical import Json, digest
+from schema.canonical import Json, canonical, digest_of
 from schema.errors import BadRecording
 from schema.identity import Key, type_of
 from schema.kinds import class_of
@@ -25,13 +24,14 @@ from schema.records import ObjectRef, SourceVersion
 _HELM = "helm.sh/release.v1"
 _HELM_KEPT = frozenset({"apiVersion", "kind", "metadata", "type", "immutable"})
 """Of what Helm keeps in a Secret: a release is all manifests and values of a chart, packed, secrets among them."""
-_MARKS = (b"hmac:", b'"fingerprint":"sha256:')
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class Prepared(NamedTuple):
-    """One object, ready to be compared and recorded. `hidden`: the top-level fields in which something was hidden;
-    `prints`: a hash of each top-level field as it was sent, so that its redacted form can be used again."""
+    """One object, ready to be compared and recorded. `hidden`: the top-level fields in which something was hidden.
+    `prints` and `applied_print`: length and hash of each top-level field, and of the copy of the applied object, as
+    they were sent, so that what was made of them can be used again. They are Python's own 64-bit hashes, keyed anew in
+    every process: compared with the object's last only, and stored nowhere."""
 
     ref: ObjectRef
     key: Key
@@ -40,7 +40,8 @@ class Prepared(NamedTuple):
     source_version: SourceVersion
     managed: list[dict[str, Json]]
     hidden: frozenset[str]
-    prints: Mapping[str, bytes]
+    prints: Mapping[str, tuple[int, int]]
+    applied_print: int | None
 
     @property
     def redacted(self) -> bool:
@@ -60,10 +61,13 @@ def prepare(
         raise BadRecording(f"a {kind} without a name")
     type_ = type_of(api_version, kind)
     stripped = {key: value for key, value in meta.items() if key not in _BESIDE}
-    applied = None
+    applied = applied_print = None
     annotations = meta.get("annotations")
     if isinstance(annotations, dict) and _APPLIED in annotations:
-        applied = redactor.fingerprint(str(annotations[_APPLIED]))
+        text = str(annotations[_APPLIED])
+        applied_print = hash(text)
+        same = last is not None and last.applied_print == applied_print
+        applied = last.source_version.last_applied if last is not None and same else redactor.fingerprint(text)
         rest = {key: value for key, value in annotations.items() if key != _APPLIED}
         stripped.pop("annotations")
         if rest:
@@ -75,8 +79,7 @@ def prepare(
         blob = whole.get("type") == _HELM and type_ == "core/Secret"
         if blob:
             whole = {part: value for part, value in whole.items() if part in _HELM_KEPT}
-        state, hidden, prints = _redacted(whole, type_, redactor, last)
-        state_digest = digest(state)
+        state, digest, hidden, prints = _redacted(whole, type_, redactor, last)
     except (orjson.JSONEncodeError, UnicodeError, RecursionError) as error:
         raise BadRecording(f"{kind} {name} cannot be stored: {error}") from None
     generation, version = meta.get("generation"), meta.get("resourceVersion")
@@ -95,7 +98,7 @@ def prepare(
         ref=ref,
         key=key,
         state=state,
-        digest=state_digest,
+        digest=digest,
         source_version=SourceVersion(
             version=version if isinstance(version, str) else None,
             generation=generation if isinstance(generation, int) else None,
@@ -105,6 +108,7 @@ def prepare(
         managed=[one for one in managed if isinstance(one, dict)] if isinstance(managed, list) else [],
         hidden=hidden | {"data"} if blob else hidden,
         prints=prints,
+        applied_print=applied_print,
     )
 
 
@@ -119,29 +123,34 @@ def _derived_uid(meta: dict[str, Json]) -> str | None:
 
 def _redacted(
     whole: dict[str, Json], type_: str, redactor: Redactor, last: Prepared | None
-) -> tuple[dict[str, Json], frozenset[str], dict[str, bytes]]:
-    """The state field by field: a field sent as it was before is taken over as it was stored."""
+) -> tuple[dict[str, Json], str, frozenset[str], dict[str, tuple[int, int]]]:
+    """The state field by field, and its digest: a field sent as it was before is taken over as it was stored."""
     state: dict[str, Json] = {}
     hidden: set[str] = set()
-    prints: dict[str, bytes] = {}
+    prints: dict[str, tuple[int, int]] = {}
+    spelled: dict[str, bytes] = {}
     before = last.state if last is not None else {}
     for name, value in whole.items():
-        fresh = value
+        raw = canonical(value)
         if isinstance(value, dict | list):
-            raw = orjson.dumps(value)
-            prints[name] = print_ = blake2b(raw, digest_size=16).digest()
+            prints[name] = print_ = len(raw), hash(raw)
             if last is not None and last.prints.get(name) == print_:
                 state[name] = before[name]
+                spelled[name] = raw
                 if name in last.hidden:
                     hidden.add(name)
+                    spelled[name] = canonical(before[name])
                 continue
-            if any(mark in raw for mark in _MARKS):
+            if b"hmac:" in raw or b'"fingerprint":"sha256:' in raw:
                 hidden.add(name)  # Redacted before it came here: the same is said of it again.
-        fresh = redactor.section(name, value, type_)
+        fresh = redactor.section(name, value, type_, raw)
         if fresh is not value:
             hidden.add(name)
+            raw = canonical(fresh)
+        spelled[name] = raw
         state[name] = share(before[name], fresh) if name in before else fresh
-    return state, frozenset(hidden), prints
+    body = b",".join([canonical(name) + b":" + spelled[name] for name in sorted(spelled)])
+    return state, digest_of(b"{" + body + b"}"), frozenset(hidden), prints
 
 
 def share(old: Json, new: Json) -> Json:

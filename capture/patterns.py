@@ -70,16 +70,32 @@ LONG_FLAG = re.compile(r"[a-z][a-z0-9.-]*\Z|[a-z][A-Za-z0-9._-]*=")
 """What a word after one dash is called, if it is a flag of its own and no value glued to a letter."""
 
 
-@lru_cache(65_536)
-def is_secret_name(name: str) -> bool:
-    """Whether a value under this name of a variable, flag or key is a credential."""
+def makes_secret(name: str) -> bool:
+    """Whether a value under this name of a variable, flag or key is a credential. Remembers nothing."""
     return _NAME.search(name) is not None
 
 
-@lru_cache(65_536)
+is_secret_name = lru_cache(65_536)(makes_secret)
+"""The same for what is surely a name."""
+
+
 def is_secret_field(name: str) -> bool:
-    """Whether the text of a field of this name, in any object, is a credential."""
+    """Whether the text of a field of this name, in any object, is a credential. Remembers nothing."""
     return _FIELD.search(name) is not None
+
+
+class _SecretFields(dict[str, bool]):
+    """Names of fields already judged; a look-up is all that most texts of an object cost."""
+
+    def __missing__(self, name: str) -> bool:
+        if len(self) >= 65_536:
+            self.clear()
+        self[name] = is_secret_field(name)
+        return self[name]
+
+
+SECRET_FIELDS = _SecretFields()
+"""The same for what is surely the name of a field."""
 
 
 def is_harmless(value: str) -> bool:

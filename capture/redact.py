@@ -14,19 +14,20 @@ import binascii
 import hmac
 import re
 from collections.abc import Callable
-from hashlib import sha256
 
 from capture.certificates import described, is_description
+from capture.clean import CleanTexts
 from capture.patterns import (
     FLAGS,
     LONG_FLAG,
+    SECRET_FIELDS,
     SECRET_FLAG_IN_SHELL,
     SHAPES,
     is_address,
     is_harmless,
     is_pointer,
-    is_secret_field,
     is_secret_name,
+    makes_secret,
 )
 from schema.canonical import Json, canonical
 
@@ -35,6 +36,7 @@ _PLAIN = re.compile(r"[0-9a-fTZ:.+-]*\Z")
 """Times, addresses, digests, uids: letters of which no shape could be made."""
 _ROOM = 16_000_000  # Characters of clean texts that are remembered.
 _BARE = frozenset({"apiVersion", "kind"})
+_FLAGS = tuple(flag.flag for flag in FLAGS)
 _SENTENCES = frozenset({"args", "command"})
 
 
@@ -45,17 +47,19 @@ class Redactor:
         if len(key) < 16:
             raise ValueError("a redaction key has at least 16 bytes")
         self._key = key
-        self.key_id = hmac.new(key, b"key id", sha256).hexdigest()[:8]
+        self.key_id = hmac.digest(key, b"key id", "sha256").hex()[:8]
         self._clean: set[str] = set()
         self._leaves: set[str] = set()
+        self._texts = CleanTexts(self._is_inert)
         self._room = _ROOM
 
     def redact(self, obj: dict[str, Json], type: str) -> dict[str, Json]:
         """The object without credentials; the same object where there is nothing to hide."""
         return _each(obj, lambda name, value: self.section(name, value, type))
 
-    def section(self, name: str, value: Json, type: str) -> Json:
-        """One top-level field of an object of `type`: what is hidden in it depends on no other field."""
+    def section(self, name: str, value: Json, type: str, spelled: bytes | None = None) -> Json:
+        """One top-level field of an object of `type`: what is hidden in it depends on no other field. `spelled`, its
+        canonical spelling if that is at hand, often shows that there is nothing, many times faster than a walk."""
         if name in _BARE:
             return value
         if name == "metadata":
@@ -70,20 +74,24 @@ class Redactor:
             if name == "binaryData":
                 return _each(value, self._binary)
         if isinstance(value, dict | list):
-            return self._walk(value, name)
+            if spelled is None or SECRET_FIELDS[name]:
+                return self._walk(value, name)
+            judged = self._texts.judge(spelled)
+            fresh = value if judged.proven else self._walk(value, name)
+            if judged.fresh:
+                self._texts.learn(judged, spelled if fresh is value else canonical(fresh))
+            return fresh
         return self._leaf(value, name) if isinstance(value, str) else value
 
     def redact_text(self, text: str) -> str:
         """Free text without what has the shape of a credential."""
         if text in self._clean or _PLAIN.match(text):
             return text
-        fresh = text
-        for shape in SHAPES:
-            if shape.may_be_in(fresh):
-                fresh = self._hide(shape.pattern, fresh, harmless=shape.harmless)
+        fresh = self._shaped(text)
         if fresh != text:
             return fresh
-        self._remember(text, self._clean)
+        self._spend(len(text))
+        self._clean.add(text)
         return text
 
     def fingerprint(self, text: str) -> str:
@@ -125,10 +133,16 @@ class Redactor:
             return value if _is_mask(value) else self._fingerprint(value)
         if _MASK.fullmatch(value):
             return value
-        fresh = self.redact_text(value)
         if not is_secret_name(name) or is_harmless(value) or is_pointer(name, value):
-            return fresh
+            return self.redact_text(value)
+        fresh = self._shaped(value)
         return fresh if "hmac:" in fresh and is_address(value) else self._fingerprint(value)
+
+    def _is_inert(self, text: str) -> bool:
+        """Whether this text is clean wherever it stands, and hides nothing after it as a flag would."""
+        if text[:1] == "-" and (text.startswith(_FLAGS) or makes_secret(text)):
+            return False
+        return _PLAIN.match(text) is not None or self._argument(text, frozenset()) == text
 
     def _walk(self, node: dict[str, Json] | list[Json], field: str) -> Json:
         """Every text below `node`, which is the value of `field`. This is where capture spends its time."""
@@ -139,7 +153,7 @@ class Redactor:
                 out = self._pair(node)
             for name, value in out.items():
                 if isinstance(value, str):
-                    if value in clean and not is_secret_field(name):
+                    if value in clean and not SECRET_FIELDS[name]:
                         continue
                     fresh = self._leaf(value, name)
                 elif isinstance(value, list) and name in _SENTENCES:
@@ -156,7 +170,7 @@ class Redactor:
         items: list[Json] | None = None
         for index, item in enumerate(node):
             if isinstance(item, str):
-                fresh = item if item in clean and not is_secret_field(field) else self._leaf(item, field)
+                fresh = item if item in clean and not SECRET_FIELDS[field] else self._leaf(item, field)
             elif isinstance(item, dict | list):
                 fresh = self._walk(item, field)
             else:
@@ -176,7 +190,7 @@ class Redactor:
         return node
 
     def _leaf(self, value: str, name: str) -> Json:
-        if is_secret_field(name) and value:
+        if SECRET_FIELDS[name] and value:
             told = described(value.encode("utf-8", "replace"))
             if told is not None:
                 return told
@@ -184,7 +198,8 @@ class Redactor:
         short = len(value) < 12 and "://" not in value and "=" not in value
         fresh = value if short else self.redact_text(value)
         if fresh is value:
-            self._remember(value, self._leaves)
+            self._spend(len(value))
+            self._leaves.add(value)
         return fresh
 
     # -- arguments
@@ -214,19 +229,19 @@ class Redactor:
             for flag in FLAGS:
                 if flag.clients & words:
                     item = self._hide(flag.in_shell, item, harmless=True)
-            return self.redact_text(item)
+            return self._shaped(item)
         name, mark, value = item.partition("=")
         if mark and is_secret_name(name):
             if is_harmless(value) or is_pointer(name, value):
-                return self.redact_text(item)
-            fresh = self.redact_text(value)
+                return self._shaped(item)
+            fresh = self._shaped(value)
             return f"{name}={fresh if 'hmac:' in fresh and is_address(value) else self.fingerprint(value)}"
         for flag in FLAGS:
             glued = item.removeprefix(flag.flag) if item.startswith(flag.flag) else ""
             called = flag.clients & programs
             if glued and not is_harmless(glued) and (called or not LONG_FLAG.match(glued)):
                 return flag.flag + self.fingerprint(glued) if _is_value(flag.flag, glued, programs) else item
-        return self.redact_text(item)
+        return self._shaped(item)
 
     # -- masks
 
@@ -246,16 +261,24 @@ class Redactor:
 
         return pattern.sub(masked, text)
 
-    def _remember(self, text: str, clean: set[str]) -> None:
-        self._room -= len(text) + 64
+    def _shaped(self, text: str) -> str:
+        """The text without shapes of credentials, kept nowhere."""
+        fresh = text
+        for shape in SHAPES:
+            if shape.may_be_in(fresh):
+                fresh = self._hide(shape.pattern, fresh, harmless=shape.harmless)
+        return fresh if fresh != text else text
+
+    def _spend(self, length: int) -> None:
+        """Makes room for one more remembered text."""
+        self._room -= length + 64
         if self._room < 0:
             self._clean.clear()
             self._leaves.clear()
             self._room = _ROOM
-        clean.add(text)
 
     def _mac(self, body: bytes) -> str:
-        return hmac.new(self._key, body, sha256).hexdigest()[:16]
+        return hmac.digest(self._key, body, "sha256").hex()[:16]
 
     def _fingerprint(self, value: Json) -> Json:
         if _is_mask(value):

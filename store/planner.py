@@ -9,12 +9,11 @@ does not fit raises an ApplyError before any operation exists.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from hashlib import blake2b
 from typing import Protocol
 
 import orjson
 
-from schema.canonical import Json, canonical
+from schema.canonical import Json, canonical, digest_of
 from schema.errors import BadPatch, UnknownTarget, WrongBase, WrongDigest
 from schema.identity import oid as oid_of
 from schema.instants import MAX
@@ -133,13 +132,13 @@ class Planner:
         if not isinstance(state, dict):
             raise BadPatch(f"change {record.id} of {record.object.key} does not give an object")
         body = canonical(state)
-        if _digest(body) != record.digest:
+        if digest_of(body) != record.digest:
             raise WrongDigest(f"change {record.id} of {record.object.key} gives a state with another digest")
         return self._place(record, told, oid, head, state, body, vf, seq, s, patch)
 
     def _state(self, record: State, told: _State, seq: int, s: int) -> list[RowOp]:
         body = canonical(record.state)
-        if _digest(body) != record.digest:
+        if digest_of(body) != record.digest:
             raise WrongDigest(f"state {record.id} of {record.object.key} has another digest")
         oid = oid_of(record.object.key)
         head = self._head(oid)
@@ -300,8 +299,3 @@ def _amended(row: ChangeRow, record: Amend, s: int) -> ChangeRow:
 def _body_of(told: _State) -> bytes:
     """What answers need of a record beside its content and what stands in columns."""
     return orjson.dumps({name: value for name, value in told.items() if name not in _NOT_IN_BODY})
-
-
-def _digest(spelled: bytes) -> str:
-    """The digest of a state that is in canonical spelling already."""
-    return blake2b(spelled, digest_size=16).hexdigest()

@@ -14,6 +14,9 @@ from schema.canonical import Json
 from schema.errors import BadInstant
 from schema.records import Actor
 
+NOBODY = Actor()
+"""Nothing is known of who made a change."""
+
 
 def instant_of(value: Json) -> int | None:
     """The instant of a claimed time, None when there is none."""
@@ -31,8 +34,7 @@ def _parsed(text: str) -> int | None:
 
 def attribute(before: Sequence[dict[str, Json]], after: Sequence[dict[str, Json]]) -> tuple[Actor, int | None]:
     """Who moved between two versions of one object, and the second the last of them claims."""
-    old = {_who(entry): entry for entry in before}
-    pairs = [(entry, old.get(_who(entry), {})) for entry in after]
+    pairs = [(entry, _same_manager(entry, index, before)) for index, entry in enumerate(after)]
     moved = [entry for entry, was in pairs if entry.get("time") != was.get("time")]
     sure = 0.9
     if not moved:
@@ -40,7 +42,7 @@ def attribute(before: Sequence[dict[str, Json]], after: Sequence[dict[str, Json]
         moved = [entry for entry, was in pairs if entry.get("fieldsV1") != was.get("fieldsV1")]
         sure = 0.6
     if not moved:
-        return Actor(), None
+        return NOBODY, None
     latest = max(moved, key=lambda entry: instant_of(entry.get("time")) or 0)
     actor = Actor(
         manager=_text(latest.get("manager")),
@@ -56,9 +58,20 @@ def last_written(managed: Sequence[dict[str, Json]]) -> int | None:
     return max((at for entry in managed if (at := instant_of(entry.get("time"))) is not None), default=None)
 
 
-def _who(entry: dict[str, Json]) -> tuple[str, ...]:
-    get = entry.get
-    return str(get("manager")), str(get("operation")), str(get("subresource")), str(get("apiVersion"))
+def _same_manager(entry: dict[str, Json], index: int, before: Sequence[dict[str, Json]]) -> dict[str, Json]:
+    """The entry of this manager among earlier ones, most likely at the same place."""
+    if index < len(before) and _is_same(entry, before[index]):
+        return before[index]
+    return next((was for was in before if _is_same(entry, was)), {})
+
+
+def _is_same(one: dict[str, Json], other: dict[str, Json]) -> bool:
+    return (
+        one.get("manager") == other.get("manager")
+        and one.get("operation") == other.get("operation")
+        and one.get("subresource") == other.get("subresource")
+        and one.get("apiVersion") == other.get("apiVersion")
+    )
 
 
 def _text(value: Json) -> str | None:

@@ -108,7 +108,9 @@ class Reflector:
             except InputError as error:
                 self.counts["malformed"] += 1
                 return out + self._miss(name, line.t, error.message)
-        out += [*self._resume(name, line.t), *told]
+        if watch.hole:
+            out += self._resume(name, line.t)
+        out += told
         watch.last = max(line.t, watch.last or line.t)
         return out
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from capture.diff import Diff
-from capture.kubernetes.actor import instant_of
+from capture.kubernetes.actor import NOBODY, instant_of
 from capture.normalise import Prepared
 from schema.canonical import Json, hash128
 from schema.identity import change_id
@@ -18,7 +18,6 @@ from schema.patch import PatchOp
 from schema.records import Actor, Change, Coverage, FieldChange, Flag, Op, Provenance, Span, State, Valid
 
 _OBSERVED = Provenance()  # One for all: pydantic would copy its default into every change.
-_NOBODY = Actor()
 
 
 class Seen(NamedTuple):
@@ -46,7 +45,7 @@ class Teller:
         *,
         base: str | None = None,
         found: Diff | None = None,
-        actor: Actor = _NOBODY,
+        actor: Actor = NOBODY,
         ordinal: int = 0,
         observed: int | None = None,
         replaced: bool = False,

@@ -23,7 +23,7 @@ def entries(section: str) -> list:
     ("section", "judge"),
     [
         ("name", patterns.is_secret_name),
-        ("field", patterns.is_secret_field),
+        ("field", patterns.SECRET_FIELDS.__getitem__),
         ("harmless", patterns.is_harmless),
         ("address", patterns.is_address),
     ],

@@ -6,13 +6,15 @@ import copy
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from capture.diff import diff
 from capture.kubernetes.recording import BadLine, open_recording
 from capture.kubernetes.reflector import Reflector
 from capture.normalise import prepare, share
 from capture.redact import Redactor
+from schema.canonical import canonical
 from schema.records import Change
 from tests.capture_state.test_diff import JSON
 from tests.reflector.test_recordings import RECORDINGS
@@ -84,3 +86,59 @@ def test_a_secret_that_comes_back_is_hidden_again() -> None:
         assert value not in str(last.state)
         assert last.hidden == {"spec"}
         assert last.state == prepare(body(value, status), scope="lab", redactor=redactor).state
+
+
+TEXTS = st.sampled_from(
+    [
+        "name", "value", "valueFrom", "env", "args", "command", "password", "DB_PASSWORD", "token", "secretName", "key",
+        "caBundle", "-p", "-a", "-c", "-phunter2x", "--token", "--token=abcdefgh", "mysql", "redis-cli", "-aHidden",
+        "hunter2", "a-secret-value", "a b", "sh -c 'x -p y'", "password: abc", "http://u:p@h/", "10.0.0.1",
+        "2026-01-01T00:00:00Z", 'quo"te', 'pass"word', "back\\slash", "line\nbreak", "é", "",
+    ]
+)  # fmt: skip
+PAIRS = st.fixed_dictionaries(
+    {"name": TEXTS}, optional={"value": TEXTS, "valueFrom": st.just({}), "scope": TEXTS, "zone": TEXTS}
+)
+CONTAINERS = st.fixed_dictionaries(
+    {}, optional={"env": st.lists(PAIRS, max_size=3), "args": st.lists(TEXTS), "command": st.lists(TEXTS)}
+)
+TREES = st.recursive(
+    TEXTS | st.integers(-9, 9) | st.none() | PAIRS | CONTAINERS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    max_leaves=10,
+)
+SEEN = Redactor(KEY)  # Remembers from one example to the next, as in a long run.
+
+
+@given(TEXTS, TREES)
+@settings(max_examples=2000)
+def test_a_field_found_clean_by_its_texts_is_one_in_which_a_walk_hides_nothing(name: str, tree: object) -> None:
+    walked = Redactor(KEY).section(name, copy.deepcopy(tree), "apps/Deployment")
+    for redactor in (Redactor(KEY), SEEN):
+        assert redactor.section(name, copy.deepcopy(tree), "apps/Deployment", canonical(tree)) == walked
+
+
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.name.partition(".")[0])
+def test_no_field_of_a_recording_is_found_clean_that_is_not(path) -> None:
+    redactor = Redactor(KEY)
+    proven = 0
+    for line in open_recording(path)[1]:
+        assert not isinstance(line, BadLine)
+        for body in (*line.items, line.object):
+            for name, value in (body or {}).items():
+                if isinstance(value, dict | list):
+                    fresh = redactor.section(name, value, "x/Y", canonical(value))
+                    assert fresh == redactor.section(name, value, "x/Y")
+                    proven += fresh is value
+    assert proven > 100
+
+
+def test_what_stands_beside_a_secret_name_is_not_remembered() -> None:
+    redactor = Redactor(KEY)
+    container = {"name": "c", "env": [{"name": "DB_PASSWORD", "value": "pl4nted"}], "args": ["--token", "pl4nted"]}
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [container]}}
+    for _ in range(2):
+        prepare(copy.deepcopy(body), scope="lab", redactor=redactor)
+    kept = str([vars(redactor), vars(redactor._texts)])
+    assert "containers" in kept
+    assert "pl4nted" not in kept
