@@ -65,7 +65,10 @@ def is_mask(value: Json) -> bool:
 
 def cut(value: Json) -> Json:
     """The value as a field shows it: what is long is told by its beginning, digest and length."""
-    if value is None or isinstance(value, bool | int | float) or (isinstance(value, str) and len(value) < _CUT // 6):
+    if isinstance(value, str):
+        if len(value) < _CUT // 6:
+            return value
+    elif not isinstance(value, dict | list):
         return value
     body = orjson.dumps(value)
     if len(body) <= _CUT:

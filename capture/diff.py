@@ -43,20 +43,19 @@ class Diff(NamedTuple):
     guessed: tuple[str, ...]
 
 
-class _Place(NamedTuple):
-    """Where the walk is: shown path, pointer, and the plain names on the way (`*` for an item)."""
+_Place = tuple[str, str, tuple[str, ...]]
+"""Where the walk is: shown path, pointer, and the plain names on the way (`*` for an item)."""
 
-    path: str
-    pointer: str
-    names: tuple[str, ...]
 
-    def field(self, name: str) -> _Place:
-        shown, token = _spelling(name)
-        path = self.path + shown if self.path else shown.removeprefix(".")
-        return _Place(path, self.pointer + token, (*self.names, name))
+def _field(place: _Place, name: str) -> _Place:
+    path, pointer, names = place
+    shown, token = _spelling(name)
+    return (path + shown if path else shown.removeprefix("."), pointer + token, (*names, name))
 
-    def item(self, label: str, index: int) -> _Place:
-        return _Place(self.path + label, f"{self.pointer}/{index}", (*self.names, "*"))
+
+def _item(place: _Place, label: str, index: int) -> _Place:
+    path, pointer, names = place
+    return path + label, f"{pointer}/{index}", (*names, "*")
 
 
 @lru_cache(16384)
@@ -68,7 +67,7 @@ def _spelling(name: str) -> tuple[str, str]:
 def diff(old: dict[str, Json], new: dict[str, Json], type: str, declared: Declared = NOTHING_DECLARED) -> Diff:
     """The difference of two stored states of one object of `type` (`apps/Deployment`); `declared`: by its CRD."""
     walk = _Walk(type, declared)
-    walk.compare(old, new, _Place("", "", ()))
+    walk.compare(old, new, ("", "", ()))
     patch: list[PatchOp] = []
     _patch(old, new, "", patch)
     noise = all(is_noise(type, names) for names in walk.names)
@@ -87,14 +86,15 @@ class _Walk:
     def compare(self, old: Json, new: Json, place: _Place) -> None:
         if same(old, new):
             return
+        names = place[2]
         if isinstance(old, dict) and isinstance(new, dict) and not (is_mask(old) or is_mask(new)):
             # What is the very same object in both needs no look: `capture.normalise` shares what did not move.
             differ = [name for name in new if name not in old or old[name] is not new[name]]
             differ += [name for name in old if name not in new]
             for name in sorted(differ):
-                if not place.names and name == "apiVersion":
+                if not names and name == "apiVersion":
                     continue
-                below = place.field(name)
+                below = _field(place, name)
                 if name not in old:
                     self._appear(new[name], below, "added")
                 elif name not in new:
@@ -103,34 +103,36 @@ class _Walk:
                     self.compare(old[name], new[name], below)
         elif isinstance(old, list) and isinstance(new, list):
             self._lists(old, new, place)
-        elif not alike(old, new, place.names):
-            if empty(old, place.names):
+        elif not alike(old, new, names):
+            if empty(old, names):
                 self._appear(new, place, "added")
-            elif empty(new, place.names):
+            elif empty(new, names):
                 self._appear(old, place, "removed")
             else:
                 self._say(place, "changed", old, new)
 
     def _appear(self, value: Json, place: _Place, effect: Effect) -> None:
         """A whole subtree came or went: an entry for it, for every map and keyed item in it, and for its leaves."""
-        if empty(value, place.names):
+        tree = isinstance(value, dict | list)
+        if value is None or (tree and empty(value, place[2])):
             return
-        self._say(place, effect, value if effect == "removed" else None, value if effect == "added" else None)
+        before, after = (value, None) if effect == "removed" else (None, value)
+        self._say(place, effect, before, after)
+        if not tree:
+            return
         if isinstance(value, dict) and not is_mask(value):
             for name in sorted(value):
-                self._appear(value[name], place.field(name), effect)
+                self._appear(value[name], _field(place, name), effect)
         elif isinstance(value, list):
             rule = self._rule(value, (), place)
             if rule is not None:
                 for index, label in enumerate(labels(value, rule)):
-                    self._appear(value[index], place.item(label, index), effect)
+                    self._appear(value[index], _item(place, label, index), effect)
 
     def _say(self, place: _Place, effect: Effect, before: Json, after: Json) -> None:
-        self.names.append(place.names)
-        change = FieldChange(
-            path=place.path, pointer=place.pointer, effect=effect, before=cut(before), after=cut(after)
-        )
-        self.fields.append(change)
+        path, pointer, names = place
+        self.names.append(names)
+        self.fields.append(FieldChange(path=path, pointer=pointer, effect=effect, before=cut(before), after=cut(after)))
 
     def _lists(self, old: list[Json], new: list[Json], place: _Place) -> None:
         rule = self._rule(old, new, place)
@@ -144,16 +146,16 @@ class _Walk:
         self.duplicates = self.duplicates or bool(shadowed)
         for index, label in enumerate(mine):
             if label not in after:
-                self._appear(before[label], place.item(label, index), "removed")
+                self._appear(before[label], _item(place, label, index), "removed")
             elif before[label] is not after[label] and (
                 label not in shadowed or _count(label, mine) == _count(label, theirs)
             ):
-                self.compare(before[label], after[label], place.item(label, at[label]))
+                self.compare(before[label], after[label], _item(place, label, at[label]))
         for label in theirs:
             if label not in before:
-                self._appear(after[label], place.item(label, at[label]), "added")
+                self._appear(after[label], _item(place, label, at[label]), "added")
         for label in sorted(shadowed):
-            self._effective(label, before, after, place.item(label, at.get(label, 0)))
+            self._effective(label, before, after, _item(place, label, at.get(label, 0)))
         if rule.ordered and mine != theirs:
             kept, now = [one for one in mine if one in after], [one for one in theirs if one in before]
             if kept != now:
@@ -168,13 +170,13 @@ class _Walk:
         if isinstance(was, dict) and isinstance(now, dict):
             for name in sorted(was.keys() | now.keys()):
                 if was.get(name) != now.get(name):
-                    self._say(spot.field(name), effect, was.get(name), now.get(name))
+                    self._say(_field(spot, name), effect, was.get(name), now.get(name))
         else:
             self._say(spot, effect, was, now)
 
     def _bag(self, old: list[Json], new: list[Json], place: _Place) -> None:
         """No key: a sentence word by word, anything else as a bag of contents."""
-        name = place.names[-1] if place.names else ""
+        name = "".join(place[2][-1:])
         if name in _SEQUENCES and all(isinstance(item, str) for item in (*old, *new)):
             self._sequence([str(item) for item in old], [str(item) for item in new], place)
             return
@@ -182,10 +184,10 @@ class _Walk:
         right = Counter(canonical(item) for item in new)
         for body in sorted((left - right).elements()):
             item = orjson.loads(body)
-            self._say(place.item(_content(item), old.index(item)), "removed", item, None)
+            self._say(_item(place, _content(item), old.index(item)), "removed", item, None)
         for body in sorted((right - left).elements()):
             item = orjson.loads(body)
-            self._say(place.item(_content(item), new.index(item)), "added", None, item)
+            self._say(_item(place, _content(item), new.index(item)), "added", None, item)
         if left == right and name in _ORDERED:
             self._say(place, "reordered", list(old), list(new))
 
@@ -199,24 +201,25 @@ class _Walk:
                 continue
             common = min(old_to - old_from, new_to - new_from)
             for step in range(common):
-                spot = place.item(f"[i:{new_from + step}]", new_from + step)
+                spot = _item(place, f"[i:{new_from + step}]", new_from + step)
                 self._say(spot, "changed", old[old_from + step], new[new_from + step])
             for index in range(old_from + common, old_to):
-                self._say(place.item(f"[i:{index}]", index), "removed", old[index], None)
+                self._say(_item(place, f"[i:{index}]", index), "removed", old[index], None)
             for index in range(new_from + common, new_to):
-                self._say(place.item(f"[i:{index}]", index), "added", None, new[index])
+                self._say(_item(place, f"[i:{index}]", index), "added", None, new[index])
 
     def _rule(self, old: Sequence[Json], new: Sequence[Json], place: _Place) -> ListRule | None:
         """How to tell the items apart, or None: what the CRD declares, what the table says, else a guess."""
+        path, _, names = place
         items = [*old, *new]
         if not items or not all(isinstance(item, dict) for item in items):
             return None
-        for rule in (self._declared.rule(place.names), table_rule(self._type, place.names)):
+        for rule in (self._declared.rule(names), table_rule(self._type, names)):
             if rule is not None and rule.tells(items):
                 return rule
         rule = guessed_rule(old, new)
         if rule is not None:
-            self.guessed[place.path] = None
+            self.guessed[path] = None
         return rule
 
 

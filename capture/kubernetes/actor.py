@@ -34,7 +34,7 @@ def _parsed(text: str) -> int | None:
 
 def attribute(before: Sequence[dict[str, Json]], after: Sequence[dict[str, Json]]) -> tuple[Actor, int | None]:
     """Who moved between two versions of one object, and the second the last of them claims."""
-    pairs = [(entry, _same_manager(entry, index, before)) for index, entry in enumerate(after)]
+    pairs = [(entry, _same_manager(entry, index, before) if before else {}) for index, entry in enumerate(after)]
     moved = [entry for entry, was in pairs if entry.get("time") != was.get("time")]
     sure = 0.9
     if not moved:
