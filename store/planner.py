@@ -127,7 +127,7 @@ class Planner:
                 f"change {record.id} of {record.object.key} is against {record.base}, stored is {head.digest}"
             )
         # Spelled before it is applied: applying in place may write into the values of the patch.
-        patch = orjson.dumps(record.patch)
+        patch = None if whole else orjson.dumps(record.patch)
         state = apply_in_place(None if whole or head.body is None else orjson.loads(head.body), record.patch)
         if not isinstance(state, dict):
             raise BadPatch(f"change {record.id} of {record.object.key} does not give an object")

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from schema.canonical import Json
 from schema.errors import ApplyError, BadRecord, HindgraphError
@@ -145,8 +145,7 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
+class _Read(NamedTuple):
     """One entry with what it holds: JSON as the log keeps it, and the record, or why it is none."""
 
     entry: LogEntry

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from schema.canonical import Json
@@ -89,8 +90,13 @@ def fact(
     basis: str = "declared", confidence: float = 1.0,
 ) -> EdgeFact:  # fmt: skip
     """An edge fact; raises IllegalEdge when the ontology does not know the predicate between these classes."""
-    check(predicate, class_of(src.type), class_of(dst.type))
+    _check(predicate, src.type, dst.type)
     return EdgeFact(predicate, str(src), str(dst), discriminator, attrs or {}, basis, confidence, rule)
+
+
+@lru_cache(maxsize=4096)
+def _check(predicate: str, src: str, dst: str) -> None:
+    check(predicate, class_of(src), class_of(dst))
 
 
 def may(predicate: str, src: Key, dst: Key) -> bool:

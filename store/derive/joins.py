@@ -30,6 +30,15 @@ from store.derive.facts import (
 )
 
 _Side = Callable[[ObjectRef, State], Facet | None]
+# Groups that the API server serves by itself: no definition of theirs is there to meet.
+_BUILT_IN = frozenset(
+    f"{name}.k8s.io"
+    for name in (
+        "admissionregistration", "apiextensions", "apiregistration", "authentication", "authorization", "certificates",
+        "coordination", "discovery", "events", "flowcontrol.apiserver", "internal.apiserver", "networking", "node",
+        "rbac.authorization", "resource", "scheduling", "storage", "storagemigration",
+    )
+)  # fmt: skip
 _WEBHOOKS = {
     "admissionregistration.k8s.io/ValidatingWebhookConfiguration": "deny",
     "admissionregistration.k8s.io/MutatingWebhookConfiguration": "mutate",
@@ -192,8 +201,8 @@ def _constrains(left: Facet, right: Facet) -> list[EdgeFact]:
 
 
 def _custom(ref: ObjectRef, _state: State) -> Facet | None:
-    # Built-in groups have no definition to meet, so they cost an entry and never an edge.
-    return Facet((ref.scope, ref.type), ref.key) if "." in ref.type.partition("/")[0] else None
+    group = ref.type.partition("/")[0]
+    return Facet((ref.scope, ref.type), ref.key) if "." in group and group not in _BUILT_IN else None
 
 
 def _definition(ref: ObjectRef, state: State) -> Facet | None:
