@@ -8,12 +8,12 @@ all partners. Nothing here decides anything; that is `store.planner`.
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from schema.instants import MAX
 from store.derive.facts import Facet, Named
-from store.derive.sides import NOWHERE, Sides, meet
+from store.derive.joins import JOINS
+from store.derive.sides import NOWHERE, Sides
 
 HEADS = 20_000
 """How many heads are kept: a pod's takes about 10 KB with its facts, so 200 MB at most."""
@@ -90,11 +90,12 @@ class Facets:
     def pairs(self, oid: int, side: int, facet: Facet | None) -> Named:
         """The edges between a facet of this object and everybody living at the other side."""
         found: Named = {}
-        for other, theirs in self._facing(side, facet):
+        facing = None if facet is None else self._by[side ^ 1].get(facet.bucket)
+        if facet is None or not facing:
+            return found
+        match = JOINS[side >> 1].match
+        for other, theirs in facing.items():
             if other != oid:
-                found.update(meet(side, facet, theirs))
+                for fact in match(theirs, facet) if side & 1 else match(facet, theirs):
+                    found[fact.name] = fact
         return found
-
-    def _facing(self, side: int, facet: Facet | None) -> Iterator[tuple[int, Facet]]:
-        bucket = None if facet is None else self._by[side ^ 1].get(facet.bucket)
-        return iter(bucket.items()) if bucket else iter(())

@@ -6,7 +6,7 @@ then, so that rules never raise over odd input.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -56,13 +56,20 @@ class Term:
     values: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Clause:
-    """One named selector of an object: a webhook of a configuration, or the only selector there is."""
+class Clause(NamedTuple):
+    """One named selector of an object: a webhook of a configuration, or the only selector there is.
+
+    `need` are the labels that it asks for by value, as nearly all do; `terms` the other requirements.
+    """
 
     name: str
+    need: frozenset[tuple[str, str]]
     terms: tuple[Term, ...]
     facts: tuple[tuple[str, str], ...] = ()
+
+    def meets(self, labels: frozenset[tuple[str, str]]) -> bool:
+        """Whether labels meet every requirement."""
+        return self.need <= labels and (not self.terms or _hold(self.terms, dict(labels)))
 
 
 class Facet(NamedTuple):
@@ -73,6 +80,36 @@ class Facet(NamedTuple):
     labels: frozenset[tuple[str, str]] = frozenset()
     clauses: tuple[Clause, ...] = ()
     facts: tuple[str, ...] = ()
+
+
+def clause(name: str, terms: Iterable[Term], facts: tuple[tuple[str, str], ...] = ()) -> Clause:
+    """A selector out of all its requirements."""
+    need: set[tuple[str, str]] = set()
+    rest: list[Term] = []
+    for term in terms:
+        if term.operator == "In" and len(term.values) == 1:
+            (value,) = term.values
+            need.add((term.key, value))
+        else:
+            rest.append(term)
+    return Clause(name, frozenset(need), tuple(rest), facts)
+
+
+def _hold(terms: tuple[Term, ...], labels: dict[str, str]) -> bool:
+    """Whether labels meet every requirement; an operator that Kubernetes does not have is met by nothing."""
+    for term in terms:
+        value = labels.get(term.key)
+        if term.operator == "In":
+            good = value is not None and value in term.values
+        elif term.operator == "NotIn":
+            good = value is None or value not in term.values
+        elif term.operator == "Exists":
+            good = value is not None
+        else:
+            good = term.operator == "DoesNotExist" and value is None
+        if not good:
+            return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)

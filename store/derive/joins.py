@@ -21,6 +21,7 @@ from store.derive.facts import (
     State,
     Term,
     at,
+    clause,
     controller_of,
     fact,
     maps,
@@ -57,23 +58,6 @@ def terms_of(selector: Json) -> tuple[Term, ...] | None:
     return tuple(terms)
 
 
-def holds(terms: tuple[Term, ...], labels: dict[str, str]) -> bool:
-    """Whether labels meet every requirement; an operator that Kubernetes does not have is met by nothing."""
-    for term in terms:
-        value = labels.get(term.key)
-        if term.operator == "In":
-            good = value is not None and value in term.values
-        elif term.operator == "NotIn":
-            good = value is None or value not in term.values
-        elif term.operator == "Exists":
-            good = value is not None
-        else:
-            good = term.operator == "DoesNotExist" and value is None
-        if not good:
-            return False
-    return True
-
-
 def _selector(ref: ObjectRef, state: State) -> Facet | None:
     if ref.type == "core/Service":
         plain = strings(state, "spec", "selector")
@@ -86,7 +70,7 @@ def _selector(ref: ObjectRef, state: State) -> Facet | None:
         return None
     if terms is None:
         return None
-    return Facet((ref.scope, ref.namespace or ""), ref.key, clauses=(Clause("", terms),))
+    return Facet((ref.scope, ref.namespace or ""), ref.key, clauses=(clause("", terms),))
 
 
 def _pod_labels(ref: ObjectRef, state: State) -> Facet | None:
@@ -113,7 +97,7 @@ def _selects(by: str) -> Callable[[Facet, Facet], list[EdgeFact]]:
     rule = f"selects-{by}@1"
 
     def match(left: Facet, right: Facet) -> list[EdgeFact]:
-        if not holds(left.clauses[0].terms, dict(right.labels)):
+        if not left.clauses[0].meets(right.labels):
             return []
         return [fact("SELECTS", left.key, right.key, rule, discriminator=by, attrs={"by": by}, basis="inferred")]
 
@@ -174,7 +158,7 @@ def _webhooks(ref: ObjectRef, state: State) -> Facet | None:
         name = text(hook, "name")
         facts = (("failure_policy", text(hook, "failurePolicy") or "Fail"), ("webhook", name))
         # A missing selector selects every namespace here, other than in a budget.
-        clauses.setdefault(name, Clause(name, terms_of(at(hook, "namespaceSelector") or {}) or (), facts))
+        clauses.setdefault(name, clause(name, terms_of(at(hook, "namespaceSelector") or {}) or (), facts))
     return Facet((ref.scope,), ref.key, clauses=tuple(clauses.values()), facts=(effect,)) if clauses else None
 
 
@@ -186,14 +170,13 @@ def _namespace(ref: ObjectRef, state: State) -> Facet | None:
 
 
 def _constrains(left: Facet, right: Facet) -> list[EdgeFact]:
-    labels = dict(right.labels)
     found = []
-    for clause in left.clauses:
-        if holds(clause.terms, labels):
-            attrs: State = {"effect": left.facts[0], **dict(clause.facts)}
+    for hook in left.clauses:
+        if hook.meets(right.labels):
+            attrs: State = {"effect": left.facts[0], **dict(hook.facts)}
             found.append(
                 fact(
-                    "CONSTRAINS", left.key, right.key, "webhook-namespace@1", discriminator=clause.name, attrs=attrs,
+                    "CONSTRAINS", left.key, right.key, "webhook-namespace@1", discriminator=hook.name, attrs=attrs,
                     basis="inferred",
                 )
             )  # fmt: skip
