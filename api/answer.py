@@ -19,7 +19,10 @@ from store.rewind import Covered, Edge, Version
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a question gives. `next` is the cursor of the following page; a `fixed` answer can never change."""
+    """What a question gives. `next` is the cursor of the following page; a `fixed` answer can never change.
+
+    Nothing is known of what lay below `horizon` (-MAX: nothing was dropped).
+    """
 
     at: int
     known_at: int
@@ -29,12 +32,14 @@ class Answer:
     items: list[dict[str, Json]] = field(default_factory=list)
     next: str | None = None
     fixed: bool = False
+    horizon: int = -MAX
 
     def as_json(self) -> dict[str, Json]:
         return {
             "at": instants.show(self.at),
             "known_at": instants.show(self.known_at),
             "scope": self.scope,
+            "horizon": None if self.horizon == -MAX else instants.show(self.horizon),
             "coverage": [*self.coverage],
             "unknown": [*self.unknown],
             "items": [*self.items],
@@ -96,7 +101,7 @@ def version_item(version: Version) -> dict[str, Json]:
 def edge_item(edge: Edge) -> dict[str, Json]:
     return {
         "predicate": edge.predicate, "src": str(edge.src), "dst": str(edge.dst), "attrs": edge.attrs,
-        "valid": {"from": moment(edge.vf), "to": moment(edge.vt)},
+        "valid": {"from": None if edge.vf is None else moment(edge.vf), "to": moment(edge.vt)},
         "provenance": {"basis": edge.basis, "confidence": edge.confidence, "rule": edge.rule},
     }  # fmt: skip
 

@@ -75,9 +75,11 @@ def changes(
 ) -> Answer:
     """What changed in (since, at], newest first, consequences folded under the change that led to them.
 
-    A group is given when its head or any of its members fits the filter. Raises BadPath, BadCursor.
+    A group is given when its head or any of its members fits the filter. A `since` of -MAX is the horizon. Raises
+    BadPath, BadCursor.
     """
     wanted = where or Filter()
+    since = rewind.horizon(moment.scope) if since == -MAX else since
     if wanted.path is not None:
         parse(wanted.path)
     known(rewind, moment.scope, wanted.namespace, wanted.kind)
@@ -111,7 +113,7 @@ def neighbourhood(rewind: Rewind, moment: Moment, key: Key, hops: int, since: in
     Being in one namespace does not make neighbours, but what constrains a namespace is a neighbour of all in it. What
     joins strangers (a node, an image, a policy, an identity) is a neighbour, but nothing is reached through it.
     """
-    start = max(since, moment.at - _NEAR)
+    start = max(since, moment.at - _NEAR, rewind.horizon(moment.scope))
     found, edge_of_it = {key}, {key}
     for _ in range(hops):
         reached: set[Key] = set()

@@ -23,7 +23,7 @@ from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColum
 
 from api import changes as changed
 from api import demo as story
-from api import home, questions, replaying, text
+from api import home, questions, replaying, retaining, text
 from api import symptoms as visible
 from api.answer import Answer
 from api.settings import Settings
@@ -255,6 +255,33 @@ def verify(context: typer.Context, as_json: AsJson = False) -> None:
         _console().print(f"{'ok' if verdict.ok else 'DIFFERENT'}: {verdict.records} records, {verdict.ledger_digest}")
     if not verdict.ok:
         raise typer.Exit(1)
+
+
+@app.command(epilog="Example: `hindgraph retain --older-than 30d --dry-run`")
+def retain(
+    context: typer.Context,
+    older_than: Annotated[str, typer.Option(help="An age (30d, 12h), back from the end of coverage, or an instant.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Drop what lies below a horizon; at or above it every answer stays what it was, below it there is none."""
+    with _progress("retaining") as step:
+        told = (retaining.foresee if dry_run else retaining.drop)(context.obj, older_than, step)
+    if as_json:
+        made = told.plan
+        _json(
+            {
+                "dry_run": dry_run,
+                "horizons": {scope: instants.show(at) for scope, at in made.horizons.items()},
+                "records": made.records,
+                "dropped": {**made.dropped},
+                "states": made.states,
+                "held": made.held,
+                "bytes": {"before": told.before, "after": told.after},
+            }
+        )
+    else:
+        text.print_retained(_console(), told)
 
 
 @app.command(epilog="Example: `hindgraph serve --port 8080`, then `curl localhost:8080/v1/changes`")

@@ -1,6 +1,7 @@
 """Opening a home: its ledger for questions, its log and ledger for checking one against the other.
 
-Every opener closes what it opened. What a home is made of is `api.settings`; writing to it is `api.replaying`.
+Every opener closes what it opened. What a home is made of is `api.settings`; writing to it is `api.replaying` and
+`api.retaining`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from api.settings import Settings
 from schema.errors import StoreBusy, StoreCorrupt, StoreError, StoreMissing
 from store.ledger import SqliteLedger
 from store.log import SqliteLog
+from store.retain import outdated
 from store.rewind import Rewind
 from store.verify import Verdict, verify
 
@@ -20,7 +22,7 @@ from store.verify import Verdict, verify
 @contextmanager
 def past(settings: Settings) -> Iterator[Rewind]:
     """The recorded past of a home, read only. Raises StoreMissing where nothing was recorded."""
-    _recorded(settings)
+    recorded(settings)
     with guarded(settings), closing(SqliteLedger(settings.ledger, readonly=True)) as ledger:
         yield Rewind(ledger)
 
@@ -46,17 +48,30 @@ def guarded(settings: Settings) -> Iterator[None]:
 
 
 def check(settings: Settings, progress: Callable[[int], None] | None = None) -> Verdict:
-    """Compare the ledger of a home with a clean replay of its log."""
-    _recorded(settings)
+    """Compare the ledger of a home with a clean replay of its log. Raises StoreCorrupt where it is known to differ."""
+    with opened(settings) as (log, ledger):
+        if outdated(log, ledger):
+            raise StoreCorrupt(
+                "the log was trimmed and the ledger not made anew: retention was interrupted",
+                hint="run `hindgraph retain` again, or replay anything",
+            )
+        return verify(log, ledger, progress)
+
+
+@contextmanager
+def opened(settings: Settings) -> Iterator[tuple[SqliteLog, SqliteLedger]]:
+    """Log and ledger of a home, read only. Raises StoreMissing where nothing was recorded."""
+    recorded(settings)
     with (
         guarded(settings),
         SqliteLog(settings.log, readonly=True) as log,
         closing(SqliteLedger(settings.ledger, readonly=True)) as ledger,
     ):
-        return verify(log, ledger, progress)
+        yield log, ledger
 
 
-def _recorded(settings: Settings) -> None:
+def recorded(settings: Settings) -> None:
+    """Raises StoreMissing where nothing was recorded."""
     if settings.home.exists() and not settings.home.is_dir():
         raise StoreError(f"{settings.home} is not a folder", hint="set --home to a folder")
     if not settings.ledger.exists():

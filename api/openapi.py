@@ -11,6 +11,7 @@ Response = dict[int | str, dict[str, Any]]
 
 _INSTANT = {"type": "string", "format": "date-time"}
 _OPEN = {"anyOf": [_INSTANT, {"type": "null"}], "description": "null: still so"}
+_HORIZON = {"anyOf": [_INSTANT, {"type": "null"}], "description": "what lay below it was dropped; null: nothing was"}
 _TEXT = {"anyOf": [{"type": "string"}, {"type": "null"}]}
 
 
@@ -75,8 +76,8 @@ SYMPTOM = _shape(
 def answer_of(item: dict[str, Any]) -> dict[str, Any]:
     """The schema of an answer object over some items."""
     return _shape(
-        at=_INSTANT, known_at=_INSTANT, scope={"type": "string"}, coverage=_list(COVERED), unknown=_list(COVERED),
-        items=_list(item), next=_TEXT,
+        at=_INSTANT, known_at=_INSTANT, scope={"type": "string"}, horizon=_HORIZON, coverage=_list(COVERED),
+        unknown=_list(COVERED), items=_list(item), next=_TEXT,
     )  # fmt: skip
 
 

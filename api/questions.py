@@ -65,6 +65,7 @@ def settle(rewind: Rewind, scope: str | None = None, at: str | None = None, know
         raise InTheFuture(
             f"{instants.show(instant)} lies after everything recorded", hint=f"coverage ends at {instants.show(end)}"
         )
+    rewind.above(scope, instant)
     return Moment(scope, instant, known, fixed=asked is not None and asked <= top)
 
 
@@ -76,7 +77,7 @@ def known(rewind: Rewind, scope: str, namespace: str | None = None, kind: str | 
         there = rewind.names(scope, column)
         if wanted.lower() not in [name.lower() for name in there]:
             near = difflib.get_close_matches(wanted, there, n=3, cutoff=0.4) or there[:5]
-            raise UnknownObject(f"no {what} {wanted!r} was ever recorded", hint=f"there is: {', '.join(near)}")
+            raise UnknownObject(f"no {what} {wanted!r} was {rewind.ever}", hint=f"there is: {', '.join(near)}")
 
 
 def end_of_coverage(rewind: Rewind, scope: str, known_at: int) -> int:
@@ -120,7 +121,7 @@ def history(rewind: Rewind, moment: Moment, key: Key) -> Answer:
     for version in versions:
         told = None if version.change_id is None else rewind.change(version.change_id, moment.known_at)
         items.append({**version_item(version), "change": None if told is None else change_item(told.change)})
-    return tell(rewind, moment, versions[0].vf if versions else moment.at, items)
+    return tell(rewind, moment, max(versions[0].vf, rewind.horizon(moment.scope)) if versions else moment.at, items)
 
 
 def fields(rewind: Rewind, moment: Moment, key: Key, path: str) -> Answer:
@@ -181,7 +182,11 @@ def evidence(
     rewind: Rewind, moment: Moment, *, since: int = -MAX, namespace: str | None = None, key: Key | None = None,
     limit: int = 100,
 ) -> Answer:  # fmt: skip
-    """What was recorded that bears on objects, such as Kubernetes Events, in (since, at]; newest first."""
+    """What was recorded that bears on objects, such as Kubernetes Events, in (since, at]; newest first.
+
+    A `since` of -MAX is the horizon.
+    """
+    since = rewind.horizon(moment.scope) if since == -MAX else since
     heard = [
         one
         for one in reversed(rewind.evidence(moment.scope, since, moment.at))
@@ -218,11 +223,10 @@ def _objects(rewind: Rewind, scope: str, at: int, known_at: int, key: Key | None
 def _as_sent(rewind: Rewind, version: Version, known_at: int) -> dict[str, Json]:
     """The state with what travels beside it put back: resourceVersion and generation."""
     state = rewind.state(version)
-    told = None if version.change_id is None else rewind.change(version.change_id, known_at)
     meta = state.get("metadata")
-    if told is None or not isinstance(meta, dict):
+    if not isinstance(meta, dict):
         return state
-    beside = told.change.source_version
+    beside = rewind.source_version(version, known_at)
     back: dict[str, Json] = {}
     if beside.version is not None:
         back["resourceVersion"] = beside.version
@@ -278,7 +282,8 @@ def tell(
             for name, first in sorted(begins.items())
             if first > since
         )  # fmt: skip
-    return Answer(moment.at, moment.known_at, moment.scope, here, unknown, items, following, moment.fixed)
+    horizon = rewind.horizon(moment.scope)
+    return Answer(moment.at, moment.known_at, moment.scope, here, unknown, items, following, moment.fixed, horizon)
 
 
 def _watched(row: Covered, at: int) -> bool:

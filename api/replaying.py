@@ -20,6 +20,7 @@ from schema.records import Record
 from store.ledger import SqliteLedger
 from store.log import SqliteLog
 from store.projector import ProjectStats, project
+from store.retain import mend
 
 _BATCH = 1000
 
@@ -48,6 +49,7 @@ def replay(
         runs = [_opened(file, redactor, scope) for file in files]
         log = stack.enter_context(SqliteLog(settings.log))
         ledger = stack.enter_context(closing(SqliteLedger(settings.ledger)))
+        mend(log, ledger, settings.scratch, progress)
         for file, run in zip(files, runs, strict=True):
             # One file under two scopes is two runs.
             epoch = f"{run.epoch}/{run.scope}"

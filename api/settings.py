@@ -36,6 +36,11 @@ class Settings(BaseSettings):
     def ledger(self) -> Path:
         return self.home / "ledger.sqlite"
 
+    @property
+    def scratch(self) -> Path:
+        """Where a ledger is made that is to take the place of the other."""
+        return self.home / "ledger.next.sqlite"
+
     def redaction_key(self) -> bytes:
         """The key of this home, made on first use and readable by its owner only.
 

@@ -15,7 +15,10 @@ from rich.padding import Padding
 from rich.table import Table
 
 from api.answer import Answer
+from api.retaining import Retained
+from schema import instants
 from schema.canonical import Json
+from schema.instants import MAX
 from schema.paths import matches, shorten
 
 _SHORT = 60
@@ -137,7 +140,8 @@ def print_difference(console: Console, answer: Answer) -> None:
 def print_symptoms(console: Console, answer: Answer) -> None:
     """What is wrong and since when, what it rests on; where nothing is, what to ask next."""
     for item in answer.items:
-        since = "since before the recording" if item["since"] is None else f"since {_short(item['since'])}"
+        before = "since before the recording" if answer.horizon == -MAX else "since before the horizon"
+        since = before if item["since"] is None else f"since {_short(item['since'])}"
         _say(console, f"[bold]{_plain(_name(item['object']))}[/bold]  {_short(item['id'])}, {since}")
         _say(console, _plain(item["sentence"]), 2)
         fields = item["fields"]
@@ -183,10 +187,27 @@ def print_dead_letters(console: Console, answer: Answer) -> None:
         console.print("no dead letters")
 
 
+def print_retained(console: Console, told: Retained) -> None:
+    made = told.plan
+    if not made.horizons:
+        console.print("nothing lies below")
+        return
+    for scope, at in made.horizons.items():
+        _say(console, f"horizon of {_plain(scope)}: {instants.show(at)}")
+    verb = "would go" if told.after is None else "dropped"
+    kinds = ", ".join(f"{count} {kind}" for kind, count in made.dropped.most_common())
+    console.print(f"{verb}: {made.dropped.total()} of {made.records} records" + (f" ({kinds})" if kinds else ""))
+    console.print(f"kept as a state at the horizon: {made.states}; objects kept from before it: {made.held}")
+    if told.after is not None:
+        console.print(f"log and ledger: {told.before:,} bytes before, {told.after:,} after")
+
+
 def print_footer(console: Console, answer: Answer) -> None:
     """What the answer was asked at, and what it cannot know."""
     told = answer.as_json()
     _say(console, f"[dim]at {told['at']}, known at {told['known_at']}, scope {_plain(answer.scope)}[/dim]")
+    if told["horizon"]:
+        _say(console, f"[dim]what lay before {told['horizon']} was dropped[/dim]")
     alike: dict[tuple[Json, ...], list[str]] = defaultdict(list)
     for row in answer.unknown:
         alike[row["state"], row["from"], row["to"]].append(str(row["group_resource"]))

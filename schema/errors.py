@@ -23,6 +23,7 @@ problem on REST) by the two class attributes and never by matching text. Bugs ar
     │   ├── WrongDigest           the patched state has another digest than the record says
     │   ├── BadPatch              the patch does not apply
     │   ├── UnknownTarget         it amends or retracts a change that is not there
+    │   ├── BelowHorizon          it tells of a time that retention has dropped
     │   └── IllegalEdge           a predicate or a pair of kinds outside the closed set
     └── StoreError                the store on disk cannot be used
         ├── StoreMissing          nothing was recorded at this home yet
@@ -125,6 +126,10 @@ class BadPatch(ApplyError):
 
 
 class UnknownTarget(ApplyError):
+    pass
+
+
+class BelowHorizon(ApplyError):
     pass
 
 

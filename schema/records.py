@@ -1,4 +1,4 @@
-"""The records of the log, version 1: change, state, amend, retract, coverage, evidence.
+"""The records of the log, version 1: change, state, amend, retract, coverage, evidence, horizon.
 
 This is the one format that cannot be changed later without pain. Unknown fields are kept (a newer recorder may say
 more), an unknown major version or type is refused with BadRecord. Instants are int64 microseconds; ids and digests are
@@ -126,7 +126,11 @@ class Change(_Model):
 
 
 class State(_Model):
-    """The full stored state of a living object: a checkpoint, not a change."""
+    """The full stored state of a living object: a checkpoint, not a change.
+
+    Retention writes them too, in place of what it drops: `horizon` true, with the id of what they stand for. Only then
+    `late` says that it stands outside the chain of patches, and `broken` why that chain was broken there.
+    """
 
     v: Literal[1] = 1
     type: Literal["state"] = "state"
@@ -140,6 +144,9 @@ class State(_Model):
     reason: str
     flags: list[Flag] = []
     redaction_key: str | None = None
+    horizon: bool = False
+    late: bool = False
+    broken: str | None = None
 
 
 class Amend(_Model):
@@ -214,7 +221,19 @@ class Evidence(_Model):
     occurrences: int = 1
 
 
-Record = Change | State | Amend | Retract | Coverage | Evidence
+class Horizon(_Model):
+    """From here on nothing below `at` can be asked about or told: what lay there was dropped."""
+
+    v: Literal[1] = 1
+    type: Literal["horizon"] = "horizon"
+    id: str
+    source: str
+    scope: str
+    at: Instant
+    observed_at: Instant
+
+
+Record = Change | State | Amend | Retract | Coverage | Evidence | Horizon
 
 _ADAPTER: TypeAdapter[Record] = TypeAdapter(Annotated[Record, Field(discriminator="type")])
 

@@ -35,6 +35,7 @@ from store.rows import (
     OpenGap,
     Row,
     RowOp,
+    SetHorizon,
     Supersede,
     VersionRow,
 )
@@ -93,6 +94,12 @@ class SqliteLedger(Believed):
             raise
         self.connection.execute("COMMIT")
 
+    def become(self, other: SqliteLedger) -> None:
+        """Turn into a copy of another ledger, in one transaction: readers see the old rows or the new ones."""
+        other.connection.backup(self.connection)
+        self._known.clear()
+        self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
     # -- executing
 
     def execute(self, ops: Iterable[RowOp]) -> None:
@@ -113,6 +120,8 @@ class SqliteLedger(Believed):
                 self._one(f"UPDATE {op.table} SET st = ? WHERE {where}", (op.st, *key))
             elif isinstance(op, OpenGap):
                 self.connection.execute("INSERT INTO gap VALUES (?,?,?,?,?)", (op.oid, op.seq, op.sf, op.reason, MAX))
+            elif isinstance(op, SetHorizon):
+                self.connection.execute("INSERT OR REPLACE INTO horizon VALUES (?,?,?)", (op.scope, op.at, op.seq))
             else:
                 self.connection.execute("UPDATE gap SET until = ? WHERE oid = ? AND until = ?", (op.until, op.oid, MAX))
 
@@ -222,6 +231,14 @@ class SqliteLedger(Believed):
         row = self.connection.execute("SELECT top FROM position WHERE scope = ?", (scope,)).fetchone()
         return -MAX if row is None else int(row[0])
 
+    def end(self) -> int:
+        """The last log position projected for any scope; 0 for a new ledger."""
+        return int(self.connection.execute("SELECT coalesce(max(position), 0) FROM position").fetchone()[0])
+
+    def horizon(self, scope: str) -> int:
+        row = self.connection.execute("SELECT at FROM horizon WHERE scope = ?", (scope,)).fetchone()
+        return -MAX if row is None else int(row[0])
+
     def set_position(self, scope: str, position: int, s: int, top: int) -> None:
         self.connection.execute("INSERT OR REPLACE INTO position VALUES (?,?,?,?)", (scope, position, s, top))
 
@@ -243,6 +260,7 @@ class SqliteLedger(Believed):
             ("object", "oid"), ("version", "oid, vf, seq, sf"), ("content", "oid, n"), ("change", "seq, sf"),
             ("edge", "eid, vf, seq, sf"), ("coverage", "cid, vf, seq, sf"), ("evidence", "id"),
             ("dead_letter", "position"), ("gap", "oid, seq"), ("position", "scope"), ("bucket", "bucket, oid"),
+            ("horizon", "scope"),
         ):  # fmt: skip
             whole.update(table.encode())
             rows = self.connection.execute(f"SELECT * FROM {table} ORDER BY {order}")

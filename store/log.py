@@ -1,9 +1,10 @@
-"""The embedded log: every record of every scope in one SQLite file, in order, never changed after it was written.
+"""The embedded log: the records of every scope in one SQLite file, in order, never changed after they were written.
 
 It gives positions and system times, keeps records small, knows when a row is not what was written, and lets one
 process write at a time. What records mean is not known here beyond their scope and instants; making rows and answers
 of them is `store.projector` and `store.rewind`. One append is one transaction: after kill -9 a batch is there whole or
 not at all, and `resume` says how many records of a run or file are, so that its replay continues behind them.
+Retention may leave out records below its horizon (`trimming`): positions and counts stay what they were.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import islice
 from pathlib import Path
 from typing import Self
 
@@ -22,6 +24,7 @@ from migrations import migrate, pending
 from schema.errors import BadRecord, StoreBusy, StoreCorrupt, StoreError, StoreMissing
 from schema.instants import MAX
 from schema.records import Amend, Change, Record, State, dump, scope_of
+from store.chain import GENESIS, READ, Cut, Row, checked, corrupt, cut_of, link, rewrite
 from store.packing import NEWEST, PLAIN, Packer
 
 BLOB_OVER = 512 * 1024
@@ -29,13 +32,6 @@ BLOB_OVER = 512 * 1024
 
 _BLOB = -1
 """The `coding` of a row whose body is the digest of a blob."""
-_GENESIS = bytes(16)
-_READ = (
-    "SELECT position, entry.s, scope.name, epoch.name, coding, body, chain FROM entry "
-    "LEFT JOIN scope ON scope.id = entry.scope LEFT JOIN epoch ON epoch.id = entry.epoch "
-    "WHERE position >= ? ORDER BY position LIMIT ?"
-)
-_Row = tuple[int, int, str | None, str | None, int, bytes, bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +79,7 @@ class SqliteLog:
         if self.readonly:
             run("PRAGMA query_only = ON")
             if pending(self._connection, "log"):
-                raise StoreMissing(f"no log at {self.path} yet", hint="open it once for writing")
+                raise StoreMissing(f"the log {self.path} is of an older Hindgraph", hint="replay to bring it up")
             return
         run("PRAGMA journal_mode = WAL")
         # The log is what everything else is rebuilt from: an append that returned has reached the disk.
@@ -96,7 +92,7 @@ class SqliteLog:
         run("BEGIN")
         try:
             last = run("SELECT position, chain FROM entry ORDER BY position DESC LIMIT 1").fetchone()
-            self._last: tuple[int, bytes] = last or (0, _GENESIS)
+            self._last: tuple[int, bytes] = last or (0, GENESIS)
             self._scopes: dict[str, tuple[int, int]] = {
                 name: (id_, s) for id_, name, s in run("SELECT id, name, s FROM scope")
             }
@@ -118,23 +114,51 @@ class SqliteLog:
         `epoch` names the run of a recorder or the recording file they come from; `resume` counts by it. Raises
         BadRecord when a record's instants leave no room for a system time after it.
         """
-        if self.readonly:
-            raise StoreError(f"the log {self.path} is open for reading only")
-        ready = [(f"{source}/{scope}", _floor(record, at), dump(record))
-                 for record, at in batch for source, scope in [scope_of(record)]]  # fmt: skip
+        ready = _ready(batch)
         if not ready:
             return []
+        with self._writing():
+            return self._write(ready, epoch)
+
+    @contextmanager
+    def trimming(
+        self, upto: int, kept: Iterable[tuple[int, Record | None]], closing: Sequence[tuple[Record, int]]
+    ) -> Iterator[None]:
+        """Leave of the records up to `upto` those at the `kept` positions, in order, some replaced; append `closing`.
+
+        The block reads the log as it will be; all of it lasts if the block ends well, and nothing of it otherwise.
+        """
+        with self._writing():
+            stowed = ((position, None if one is None else self._stow(dump(one))) for position, one in kept)
+            cut = rewrite(self._connection, upto, stowed)
+            self._write(_ready(closing), "")
+            run = self._connection.execute
+            run("DELETE FROM blob WHERE digest NOT IN (SELECT body FROM entry WHERE coding = ?)", (_BLOB,))
+            run("DELETE FROM trim")
+            run("INSERT INTO trim VALUES (?, ?, ?, ?)", (cut.position, cut.anchor, cut.seal, self._last[0]))
+            yield
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        if self.readonly:
+            raise StoreError(f"the log {self.path} is open for reading only")
         with self._guard():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
-                positions = self._write(ready, epoch)
+                yield
                 self._connection.execute("COMMIT")
             except BaseException:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 self._load()
                 raise
-        return positions
+
+    def compact(self) -> None:
+        """Give the space of what was trimmed back to the disk."""
+        with self._guard():
+            if self._connection.execute("PRAGMA freelist_count").fetchone()[0]:
+                self._connection.execute("VACUUM")
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def _write(self, ready: Sequence[tuple[str, int, bytes]], epoch: str) -> list[int]:
         run = self._connection.execute
@@ -154,7 +178,7 @@ class SqliteLog:
                 raise BadRecord(f"no system time is left after {before}: an instant at the end of time in {scope}")
             coding, body = self._stow(raw)
             position += 1
-            chain = _link(chain, position, s, scope, epoch, coding, body)
+            chain = link(chain, position, s, scope, epoch, coding, body)
             rows.append((position, s, id_, self._epochs[epoch], coding, body, chain))
             self._scopes[scope] = (id_, s)
             counts[scope] = counts.get(scope, 0) + 1
@@ -181,46 +205,50 @@ class SqliteLog:
 
         Raises StoreCorrupt naming the first position that is not what was written.
         """
-        rows: list[_Row] = []
-        start = max(after, 0)
-        try:
-            # The row at `after` comes along: the chain of the next one starts from its.
-            rows.extend(self._connection.execute(_READ, (start, max(limit, 0) + (start > 0))))
-        except sqlite3.DatabaseError as error:
-            with self._guard(f"position {rows[-1][0] + 1 if rows else start or 1}"):
-                raise error
-        chain = _GENESIS
-        if start > 0 and rows:
-            first = rows.pop(0)
-            if first[0] != start:
-                raise _corrupt(start, "is missing")
-            chain = first[6]
-        found: list[Entry] = []
-        for expected, row in enumerate(rows, start + 1):
-            found.append(self._entry(expected, row, chain))
-            chain = row[6]
+        start, wanted = max(after, 0), max(limit, 0)
+        rows: list[Row] = []
+        with self._still():
+            cut = self.cut()
+            try:
+                rows.extend(self._connection.execute(READ, {"after": start, "limit": wanted + (start > 0)}))
+            except sqlite3.DatabaseError as error:
+                with self._guard(f"position {rows[-1][0] + 1 if rows else start or 1}"):
+                    raise error
+            found = []
+            for position, s, scope, coding, body in islice(checked(rows, start, cut), wanted):
+                try:
+                    raw = self._blob(position, body) if coding == _BLOB else self._packer.unpack(coding, body)
+                except ValueError as error:
+                    raise corrupt(position, f"does not unpack: {error}") from None
+                found.append(Entry(position, s, scope, raw))
         return found
 
-    def _entry(self, expected: int, row: _Row, before: bytes) -> Entry:
-        position, s, scope, epoch, coding, body, chain = row
-        if position != expected:
-            raise _corrupt(expected, "is missing")
-        if scope is None or epoch is None or chain != _link(before, position, s, scope, epoch, coding, body):
-            raise _corrupt(position, "is not what was written")
+    @contextmanager
+    def _still(self) -> Iterator[None]:
+        """Several reads of one state of the file, whatever another process writes meanwhile."""
+        if self._connection.in_transaction:
+            yield
+            return
+        with self._guard():
+            self._connection.execute("BEGIN")
         try:
-            raw = self._blob(position, body) if coding == _BLOB else self._packer.unpack(coding, body)
-        except ValueError as error:
-            raise _corrupt(position, f"does not unpack: {error}") from None
-        return Entry(position, s, scope, raw)
+            yield
+        finally:
+            self._connection.execute("ROLLBACK")
+
+    def cut(self) -> Cut:
+        """Where retention has cut the log."""
+        with self._guard():
+            return cut_of(self._connection)
 
     def _blob(self, position: int, name: bytes) -> bytes:
         with self._guard(f"position {position}"):
             row = self._connection.execute("SELECT body FROM blob WHERE digest = ?", (name,)).fetchone()
         if row is None:
-            raise _corrupt(position, "has lost its body")
+            raise corrupt(position, "has lost its body")
         raw = self._packer.unpack(PLAIN, row[0])
         if blake2b(raw, digest_size=16).digest() != name:
-            raise _corrupt(position, "has another body than was written")
+            raise corrupt(position, "has another body than was written")
         return raw
 
     def end(self) -> int:
@@ -233,11 +261,11 @@ class SqliteLog:
             return [row[0] for row in self._connection.execute("SELECT name FROM scope ORDER BY name")]
 
     def count(self, scope: str) -> int:
-        """How many records of a `source/scope` are there."""
+        """How many records of a `source/scope` were written."""
         return self._counted("scope", scope)
 
     def resume(self, epoch: str) -> int:
-        """How many records of this run or file are there: a replay skips so many."""
+        """How many records of this run or file were written: a replay skips so many."""
         return self._counted("epoch", epoch)
 
     def _counted(self, table: str, name: str) -> int:
@@ -282,16 +310,13 @@ def _floor(record: Record, at: int) -> int:
     return max(at, record.observed_at)
 
 
-def _link(before: bytes, position: int, s: int, scope: str, epoch: str, coding: int, body: bytes) -> bytes:
-    head = f"{position} {s} {coding} {len(scope)} {scope} {len(epoch)} {epoch} ".encode()
-    return blake2b(before + head + body, digest_size=16).digest()
-
-
-def _corrupt(position: int, what: str) -> StoreCorrupt:
-    return StoreCorrupt(
-        f"log position {position} {what}",
-        hint="restore the log from a copy, or replay the recordings into a new home",
-    )
+def _ready(batch: Sequence[tuple[Record, int]]) -> list[tuple[str, int, bytes]]:
+    """(scope, least system time, body) of records with their append times."""
+    return [
+        (f"{source}/{scope}", _floor(record, at), dump(record))
+        for record, at in batch
+        for source, scope in [scope_of(record)]
+    ]
 
 
 def _take(path: Path) -> int:

@@ -14,11 +14,11 @@ from typing import Protocol
 import orjson
 
 from schema.canonical import Json, canonical, digest_of
-from schema.errors import BadPatch, UnknownTarget, WrongBase, WrongDigest
+from schema.errors import BadPatch, BelowHorizon, UnknownTarget, WrongBase, WrongDigest
 from schema.identity import oid as oid_of
-from schema.instants import MAX
+from schema.instants import MAX, show
 from schema.patch import apply_in_place
-from schema.records import Amend, Change, Coverage, ObjectRef, Record, Retract, State
+from schema.records import Amend, Change, Coverage, Horizon, ObjectRef, Record, Retract, State
 from store.correction import Correction, Corrector, History, Shift
 from store.coverage import cover, coverage_id
 from store.derive.facts import Named
@@ -39,6 +39,7 @@ from store.rows import (
     ObjectRow,
     OpenGap,
     RowOp,
+    SetHorizon,
     Supersede,
     VersionRow,
 )
@@ -63,6 +64,7 @@ class Reader(History, Protocol):
     def position(self, scope: str) -> tuple[int, int]: ...
     def top(self, scope: str) -> int: ...
     def gaps(self) -> set[int]: ...
+    def horizon(self, scope: str) -> int: ...
 
 
 class Planner:
@@ -80,6 +82,7 @@ class Planner:
         self._facets = Facets()
         self._corrector = Corrector(reader)
         self._gaps = reader.gaps()
+        self._horizon = reader.horizon(scope)
         self.position = reader.position(scope)[0]
         self.top = reader.top(scope)
         for oid, ref, n in reader.living(scope):
@@ -101,6 +104,9 @@ class Planner:
         if isinstance(record, Coverage):
             cid = coverage_id(record)
             return cover(cid, self._reader.coverage_rows(cid), record, seq, s)
+        if isinstance(record, Horizon):
+            self._horizon = max(self._horizon, record.at)
+            return [SetHorizon(self._scope, self._horizon, seq)]
         return []
 
     def gap(self, ref: ObjectRef, seq: int, s: int, reason: str) -> list[RowOp]:
@@ -114,6 +120,7 @@ class Planner:
     # -- in order
 
     def _change(self, record: Change, told: _State, seq: int, s: int) -> list[RowOp]:
+        self._in_time(record)
         oid = oid_of(record.object.key)
         head = self._head(oid)
         vf = max(record.valid.not_after, head.vf)
@@ -140,10 +147,12 @@ class Planner:
         body = canonical(record.state)
         if digest_of(body) != record.digest:
             raise WrongDigest(f"state {record.id} of {record.object.key} has another digest")
+        if not record.horizon:
+            self._in_time(record)
         oid = oid_of(record.object.key)
         head = self._head(oid)
         instant = record.valid.not_after
-        if instant >= head.vf:
+        if instant >= head.vf and not record.late:
             if head.digest == record.digest and head.uid == record.object.uid:
                 return self._end_gap(oid, s)
             return self._place(record, told, oid, head, record.state, body, instant, seq, s)
@@ -154,7 +163,9 @@ class Planner:
         )  # fmt: skip
         content = Insert(Content(oid, n, n, record.digest, body))
         self._heads.drop(oid)
-        return [content, *self._correct(oid, record.object, Shift([], [row]), {n: record.state}, seq, s).ops]
+        known = [] if n else [Insert(ObjectRow(oid, record.object.key, record.object.kind, record.object.class_))]
+        correction = self._correct(oid, record.object, Shift([], [row]), {n: record.state}, seq, s)
+        return [*known, content, *correction.ops, *self._still_broken(record, oid, seq, s)]
 
     def _place(
         self, record: Change | State, told: _State, oid: int, head: Head, state: _State | None, body: bytes | None,
@@ -199,7 +210,9 @@ class Planner:
             correction = self._correct(oid, ref, Shift([], [row]), states, seq, s)
             new.last = head.last if correction.last is None else correction.last
             ops.extend(correction.ops)
-        if op != "update":
+        if isinstance(record, State) and record.horizon:
+            ops.extend(self._still_broken(record, oid, seq, s))
+        elif op != "update":
             ops.extend(self._end_gap(oid, s))
         self._heads.put(oid, new)
         return ops
@@ -235,6 +248,21 @@ class Planner:
             head.facts = facts_of(ref.model_copy(update={"uid": head.uid}), orjson.loads(head.body))
         return head.facts
 
+    def _in_time(self, record: Change | State) -> None:
+        """Refuse what tells of a time that was dropped: what it follows or repeats is not there to be compared."""
+        if record.valid.not_after <= self._horizon:
+            raise BelowHorizon(
+                f"{record.type} {record.id} of {record.object.key} tells of {show(record.valid.not_after)}; "
+                f"what lies below {show(self._horizon)} was dropped"
+            )
+
+    def _still_broken(self, record: State, oid: int, seq: int, s: int) -> list[RowOp]:
+        """The gap marker that a state at the horizon carries on: it is our own belief, and mends no chain."""
+        if record.broken is None:
+            return []
+        self._gaps.add(oid)
+        return [OpenGap(oid, seq, s, record.broken)]
+
     def _end_gap(self, oid: int, s: int) -> list[RowOp]:
         if oid not in self._gaps:
             return []
@@ -257,6 +285,8 @@ class Planner:
         ref = None if row is None else self._reader.ref(row.oid)
         if row is None or ref is None:
             raise UnknownTarget(f"{record.type} {record.id} names change {target}, which is not there or withdrawn")
+        if orjson.loads(row.body).get("horizon"):
+            raise UnknownTarget(f"{record.type} {record.id} names change {target}, of which only the state was kept")
         fresh = None if isinstance(record, Retract) else _amended(row, record, s)
         if isinstance(record, Amend) and record.valid is None and fresh is not None:
             # Only what is said about the change is another: no instant moves.

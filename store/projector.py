@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from schema.canonical import Json
-from schema.errors import ApplyError, BadRecord, HindgraphError
+from schema.errors import ApplyError, BadRecord, BelowHorizon, HindgraphError
 from schema.records import Change, Evidence, Record, State, load, parse_body
 from store.ledger import SqliteLedger
 from store.planner import Planner
@@ -96,7 +96,7 @@ class Projector:
         last: dict[str, LogEntry] = {}
         seen: set[str] = set()
         for start in range(0, len(fresh), _LOOK):
-            some = [_read(entry) for entry in fresh[start : start + _LOOK]]
+            some = [understand(entry) for entry in fresh[start : start + _LOOK]]
             seen |= self._ledger.seen([one.record.id for one in some if isinstance(one.record, Change | State)])
             for one in some:
                 planner = self._planners[one.entry.scope]
@@ -106,7 +106,7 @@ class Projector:
         for scope, entry in last.items():
             self._ledger.set_position(scope, entry.position, entry.s, self._planners[scope].top)
 
-    def _apply(self, one: _Read, planner: Planner, seen: set[str], stats: ProjectStats) -> None:
+    def _apply(self, one: Read, planner: Planner, seen: set[str], stats: ProjectStats) -> None:
         entry, record = one.entry, one.record
         try:
             if isinstance(record, BadRecord):
@@ -129,7 +129,7 @@ class Projector:
     def _bury(self, entry: LogEntry, record: Record | BadRecord, error: HindgraphError, planner: Planner) -> None:
         reason = type(error).__name__
         self._ledger.add_dead_letter(entry.position, entry.scope, entry.s, reason, error.message)
-        if isinstance(record, Change | State):
+        if isinstance(record, Change | State) and not isinstance(error, BelowHorizon):
             self._ledger.execute(planner.gap(record.object, entry.position, entry.s, reason))
 
 
@@ -145,7 +145,7 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-class _Read(NamedTuple):
+class Read(NamedTuple):
     """One entry with what it holds: JSON as the log keeps it, and the record, or why it is none."""
 
     entry: LogEntry
@@ -157,7 +157,7 @@ def _tells(op: RowOp) -> bool:
     return isinstance(op, Insert) and isinstance(op.row, ChangeRow)
 
 
-def _read(entry: LogEntry) -> _Read:
+def understand(entry: LogEntry) -> Read:
     told: dict[str, Json] = {}
     try:
         told = load(entry.raw)
@@ -165,6 +165,6 @@ def _read(entry: LogEntry) -> _Read:
         for name in _IDS.get(record.type, ("id",)):
             if not _ID.fullmatch(getattr(record, name)):
                 raise BadRecord(f"not a valid record: {name}: not 32 hex digits")
-        return _Read(entry, told, record)
+        return Read(entry, told, record)
     except BadRecord as error:
-        return _Read(entry, told, error)
+        return Read(entry, told, error)

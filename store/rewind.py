@@ -2,6 +2,7 @@
 
 `at` is valid time, `known_at` system time, both microseconds. The seek that decides an object's state walks one index
 downwards from min(at, known_at) and stops at the first row that was believed, so that depth of history costs nothing.
+Below the horizon that retention has set nothing is answered: BeyondHorizon, whatever rows may still be there.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from dataclasses import dataclass
 import orjson
 
 from schema.canonical import Json
-from schema.errors import AmbiguousObject, BadKey, UnknownObject, UnknownScope
+from schema.errors import AmbiguousObject, BadKey, BeyondHorizon, UnknownObject, UnknownScope
 from schema.identity import Key, parse_key
 from schema.identity import oid as oid_of
-from schema.instants import MAX
-from schema.records import Change, Evidence
+from schema.instants import MAX, show
+from schema.records import Change, Evidence, SourceVersion
 from store.bodies import unpack
 from store.edges import PLAIN
 from store.ledger import SqliteLedger
@@ -27,7 +28,8 @@ from store.ledger import SqliteLedger
 class Version:
     """One object's state over [vf, vt), as believed at the asked known_at (vt MAX: still so).
 
-    It began somewhere in (not_before, vf] and ended somewhere in (ends_not_before, vt]. `change_id` None: a state.
+    It began somewhere in (not_before, vf] and ended somewhere in (ends_not_before, vt]. `change_id` None: a state, or a
+    change up to the horizon.
     """
 
     key: Key
@@ -46,7 +48,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """One relation over [vf, vt), as believed at the asked known_at."""
+    """One relation over [vf, vt), as believed at the asked known_at. `vf` None: since some time up to the horizon."""
 
     predicate: str
     src: Key
@@ -55,7 +57,7 @@ class Edge:
     basis: str
     confidence: float
     rule: str
-    vf: int
+    vf: int | None
     vt: int
 
 
@@ -102,6 +104,26 @@ class Rewind:
     def __init__(self, ledger: SqliteLedger) -> None:
         self._ledger = ledger
         self._run = ledger.connection.execute
+        self._horizons: dict[str, int] = dict(self._run("SELECT scope, at FROM horizon").fetchall())
+
+    def horizon(self, scope: str) -> int:
+        """The instant below which a scope cannot be asked about; -MAX where nothing was dropped."""
+        return self._horizons.get(scope, -MAX)
+
+    def above(self, scope: str, *asked: int) -> int:
+        """The horizon of a scope. Raises BeyondHorizon when one of the asked instants lies below it."""
+        horizon = self.horizon(scope)
+        if (lowest := min(asked)) < horizon:
+            raise BeyondHorizon(
+                f"{show(lowest)} lies below the horizon {show(horizon)} of {scope}",
+                hint="what was before it was dropped by `hindgraph retain`; ask about it or later",
+            )
+        return horizon
+
+    @property
+    def ever(self) -> str:
+        """How far back "ever" goes, for what was not found."""
+        return f"recorded since {show(min(self._horizons.values()))}" if self._horizons else "ever recorded"
 
     def scopes(self) -> list[str]:
         """`source/scope` of everything recorded."""
@@ -145,7 +167,7 @@ class Rewind:
             key = parse_key(text)
             if self._run("SELECT 1 FROM object WHERE key = ?", (str(key),)).fetchone():
                 return key
-            raise UnknownObject(f"no object {text} was ever recorded", hint=self._near(key.kind, key.name))
+            raise self._unknown(text, key.kind, key.name)
         parts = text.split("/")
         if len(parts) not in (2, 3) or not all(parts):
             raise BadKey(f"not an object: {text[:200]!r}", hint="write KIND/NAMESPACE/NAME or KIND/NAME")
@@ -158,10 +180,13 @@ class Rewind:
         if scope is not None:
             keys = [key for key in keys if f"{key.source}/{key.scope}" == scope]
         if not keys:
-            raise UnknownObject(f"no object {text} was ever recorded", hint=self._near(kind, name))
+            raise self._unknown(text, kind, name)
         if len(keys) > 1:
             raise AmbiguousObject(f"{text} fits {len(keys)} objects", hint="one of: " + ", ".join(map(str, keys[:5])))
         return keys[0]
+
+    def _unknown(self, text: str, kind: str, name: str) -> UnknownObject:
+        return UnknownObject(f"no object {text} was {self.ever}", hint=self._near(kind, name))
 
     def _near(self, kind: str, name: str) -> str:
         rows = self._run("SELECT DISTINCT kind, namespace, name FROM object WHERE oid IN (SELECT oid FROM version)")
@@ -177,26 +202,37 @@ class Rewind:
 
     def as_of(self, key: Key, at: int, known_at: int) -> Version | None:
         """The version of an object at (at, known_at), or None where it was not believed to exist."""
+        if self._horizons:
+            self.above(_scope(key), at, known_at)
         row = self._run(
             f"SELECT {_VERSION} FROM version v JOIN object o ON o.oid = v.oid WHERE v.oid = ? AND v.vf <= ? "
             "AND v.sf <= ? AND ? < v.st ORDER BY v.vf DESC, v.seq DESC, v.sf DESC LIMIT 1",
             (oid_of(key), min(at, known_at), known_at, known_at),
         ).fetchone()
-        version = None if row is None else _version(key, row, known_at)
+        version = None if row is None else _version(key, row, known_at, self.horizon(_scope(key)))
         return version if version is not None and at < version.vt else None
 
     def state(self, version: Version) -> dict[str, Json]:
         """The stored state of a version."""
         return self._ledger.content(oid_of(version.key), version.n)
 
+    def source_version(self, version: Version, known_at: int) -> SourceVersion:
+        """What the source calls a version, and what its stored state leaves out."""
+        row = self._run(
+            "SELECT body FROM change WHERE seq = ? AND sf <= ? AND ? < st", (version.seq, known_at, known_at)
+        ).fetchone()
+        told = {} if row is None else orjson.loads(unpack(row[0]))
+        return SourceVersion.model_validate(told.get("source_version", {}))
+
     def versions(self, key: Key, known_at: int) -> list[Version]:
-        """The whole history of a key, all incarnations, oldest first, as believed at `known_at`."""
+        """The history of a key from the horizon on, all incarnations, oldest first, as believed at `known_at`."""
+        horizon = self.above(_scope(key), known_at)
         rows = self._run(
             f"SELECT {_VERSION} FROM version v JOIN object o ON o.oid = v.oid "
-            "WHERE v.oid = ? AND v.sf <= ? AND ? < v.st ORDER BY v.vf, v.seq",
-            (oid_of(key), known_at, known_at),
+            "WHERE v.oid = ? AND v.sf <= ? AND ? < v.st AND (v.vt > ? OR ? < v.vts) ORDER BY v.vf, v.seq",
+            (oid_of(key), known_at, known_at, horizon, known_at),
         )
-        return [_version(key, row, known_at) for row in rows]
+        return [_version(key, row, known_at, horizon) for row in rows]
 
     def objects(self, scope: str, at: int, known_at: int) -> list[Version]:
         """Everything that existed at (at, known_at), in key order."""
@@ -213,6 +249,7 @@ class Rewind:
 
     def edges(self, scope: str, at: int, known_at: int, key: Key | None = None) -> list[Edge]:
         """The edges at (at, known_at), of one object or of the whole scope, ordered."""
+        horizon = self.above(scope, at, known_at)
         source, _, name = scope.partition("/")
         where = "" if key is None else "AND (src = :oid OR dst = :oid)"
         rows = self._run(
@@ -227,34 +264,37 @@ class Rewind:
             found.append(
                 Edge(
                     predicate, parse_key(src), parse_key(dst), told["attrs"], told["basis"], told["confidence"],
-                    told["rule"], vf, MAX if known_at < vts else vt,
+                    told["rule"], vf if vf > horizon else None, MAX if known_at < vts else vt,
                 )
             )  # fmt: skip
         return found
 
     def neighbours(self, key: Key, since: int, until: int, known_at: int) -> list[Key]:
         """The other ends of the edges of an object that held at some time in [since, until]; CONTAINS left out."""
+        self.above(_scope(key), since, known_at)
         rows = self._run(
             "SELECT DISTINCT o.key FROM (SELECT dst AS other, * FROM edge WHERE src = :oid "
             "UNION ALL SELECT src AS other, * FROM edge WHERE dst = :oid) e JOIN object o ON o.oid = e.other "
             "WHERE e.predicate != 'CONTAINS' AND e.sf <= :s AND :s < e.st AND e.vf <= :until "
-            "AND (:since <= e.vt OR :s < e.vts) ORDER BY o.key",
+            "AND (:since < e.vt OR :s < e.vts) ORDER BY o.key",
             {"oid": oid_of(key), "s": known_at, "since": since, "until": until},
         )
         return [parse_key(row[0]) for row in rows]
 
     def constraints(self, key: Key, since: int, until: int, known_at: int) -> list[Key]:
         """What constrained an object, such as a namespace, at some time in [since, until]."""
+        self.above(_scope(key), since, known_at)
         rows = self._run(
             "SELECT DISTINCT o.key FROM edge e JOIN object o ON o.oid = e.src WHERE e.dst = :oid "
             "AND e.predicate = 'CONSTRAINS' AND e.sf <= :s AND :s < e.st AND e.vf <= :until "
-            "AND (:since <= e.vt OR :s < e.vts) ORDER BY o.key",
+            "AND (:since < e.vt OR :s < e.vts) ORDER BY o.key",
             {"oid": oid_of(key), "s": known_at, "since": since, "until": until},
         )
         return [parse_key(row[0]) for row in rows]
 
     def controller(self, key: Key, at: int, known_at: int) -> Key | None:
         """Who owns an object as its controller at (at, known_at)."""
+        self.above(_scope(key), at, known_at)
         rows = self._run(
             "SELECT o.key, e.body FROM edge e JOIN object o ON o.oid = e.src "
             f"WHERE e.dst = :oid AND e.predicate = 'OWNS' AND {_SEEN} ORDER BY e.eid",
@@ -265,6 +305,7 @@ class Rewind:
 
     def concerns(self, key: Key, at: int, known_at: int) -> list[Key]:
         """The workloads that an object selects or scales at (at, known_at)."""
+        self.above(_scope(key), at, known_at)
         rows = self._run(
             "SELECT DISTINCT o.key FROM edge e JOIN object o ON o.oid = e.dst WHERE e.src = :oid "
             f"AND e.predicate IN ('SELECTS', 'SCALES') AND o.class = 'Workload' AND {_SEEN} ORDER BY o.key",
@@ -291,8 +332,11 @@ class Rewind:
         """Changes effective in (since, until], newest first by (vf, seq), as believed at `known_at`.
 
         First observations and checkpoints are no changes. `before_cursor` (vf, seq): go on below it. A `limit` of -1
-        is none.
+        is none, a `since` of -MAX the horizon.
         """
+        place = _scope(key) if key is not None else scope or max(self._horizons, key=self.horizon, default="")
+        since = self.horizon(place) if since == -MAX else since
+        self.above(place, since, known_at)
         where = ["c.vf > ?", "c.vf <= ?", "c.sf <= ?", "? < c.st", "c.op NOT IN ('observe', 'state')"]
         values: list[int | str] = [since, until, known_at, known_at]
         if not noise:
@@ -327,15 +371,20 @@ class Rewind:
             "WHERE c.id = ? AND c.sf <= ? AND ? < c.st",
             (bytes.fromhex(change_id), known_at, known_at),
         )
-        return next(_recorded(rows), None)
+        found = next(_recorded(rows), None)
+        if found is None or found.vf <= self.above(_scope(found.change.object.key), known_at):
+            return None
+        return found
 
     # -- coverage, evidence, dead letters
 
     def coverage(self, scope: str, known_at: int) -> list[Covered]:
-        """How every group-resource of a scope was watched, over time."""
+        """How every group-resource of a scope was watched, over time, from the horizon on."""
+        horizon = self.above(scope, known_at)
         rows = self._run(
-            "SELECT vf, vt, vts, body FROM coverage WHERE scope = ? AND sf <= ? AND ? < st ORDER BY cid, vf, seq",
-            (scope, known_at, known_at),
+            "SELECT vf, vt, vts, body FROM coverage WHERE scope = ? AND sf <= ? AND ? < st AND (vt >= ? OR ? < vts) "
+            "ORDER BY cid, vf, seq",
+            (scope, known_at, known_at, horizon, known_at),
         )
         found = []
         for vf, vt, vts, body in rows:
@@ -350,24 +399,31 @@ class Rewind:
 
     def evidence(self, scope: str, since: int, until: int) -> list[Evidence]:
         """Evidence that took place in (since, until], oldest first."""
+        self.above(scope, since)
         rows = self._run(
             "SELECT body FROM evidence WHERE scope = ? AND at > ? AND at <= ? ORDER BY at, seq", (scope, since, until)
         )
         return [Evidence.model_validate(orjson.loads(unpack(row[0]))) for row in rows]
 
     def dead_letters(self) -> list[DeadLetter]:
-        rows = self._run("SELECT position, scope, reason, detail FROM dead_letter ORDER BY position")
-        return [DeadLetter(*row) for row in rows]
+        """The records that could not be applied, of all scopes, from their horizons on."""
+        rows = self._run("SELECT position, scope, reason, detail, s FROM dead_letter ORDER BY position")
+        return [DeadLetter(*row) for *row, s in rows if s > self.horizon(row[1])]
 
 
 _VersionColumns = tuple[str, str, int, int, int, int, int, int, int, str | None, int, bytes | None]
 
 
-def _version(key: Key, row: _VersionColumns, known_at: int) -> Version:
+def _version(key: Key, row: _VersionColumns, known_at: int, horizon: int) -> Version:
     kind, class_, vf, vt, vts, lo, vlo, sf, n, uid, seq, told = row
     if known_at < vts:
         vt, vlo = MAX, MAX
-    return Version(key, kind, class_, uid, vf, vt, lo, vlo, sf, n, told.hex() if told else None, seq)
+    change_id = told.hex() if told and vf > horizon else None
+    return Version(key, kind, class_, uid, vf, vt, lo, vlo, sf, n, change_id, seq)
+
+
+def _scope(key: Key) -> str:
+    return f"{key.source}/{key.scope}"
 
 
 _RECORDED = "c.seq, c.vf, c.id, c.op, c.uid, o.source, o.scope, o.type, o.kind, o.class, o.namespace, o.name, c.body"

@@ -149,4 +149,12 @@ class CloseGap(NamedTuple):
     until: int
 
 
-RowOp = Insert | Close | Supersede | OpenGap | CloseGap
+class SetHorizon(NamedTuple):
+    """From here on the scope cannot be asked about instants below `at`."""
+
+    scope: str
+    at: int
+    seq: int
+
+
+RowOp = Insert | Close | Supersede | OpenGap | CloseGap | SetHorizon

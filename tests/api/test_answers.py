@@ -134,7 +134,7 @@ def test_consequences_stand_under_the_change_that_led_to_them(settings) -> None:
 
 def test_names_that_scripts_rely_on(settings) -> None:
     answer = asked(settings, "changes")
-    assert list(answer) == ["at", "known_at", "scope", "coverage", "unknown", "items", "next"]
+    assert list(answer) == ["at", "known_at", "scope", "horizon", "coverage", "unknown", "items", "next"]
     item = answer["items"][0]
     assert list(item) == [
         "id", "op", "object", "valid", "observed_at", "fields", "actor", "provenance", "flags", "members",

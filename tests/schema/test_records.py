@@ -46,6 +46,7 @@ EXAMPLES: dict[str, dict[str, object]] = {
         "observed_at": 3,
     },
     "evidence": {"id": "6", "kind": "event", "object": REF, "at": 1, "observed_at": 3},
+    "horizon": {"id": "7", "source": "kubernetes", "scope": "lab", "at": 1, "observed_at": 3},
 }
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=5),
