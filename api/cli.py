@@ -249,10 +249,13 @@ def verify(context: typer.Context, as_json: AsJson = False) -> None:
                 "ledger_digest": verdict.ledger_digest,
                 "replay_digest": verdict.replay_digest,
                 "records": verdict.records,
+                "behind": verdict.behind,
             }
         )
     else:
         _console().print(f"{'ok' if verdict.ok else 'DIFFERENT'}: {verdict.records} records, {verdict.ledger_digest}")
+        if verdict.behind:
+            _console().print(f"{verdict.behind} more in the log are not projected yet: replay the file again to go on")
     if not verdict.ok:
         raise typer.Exit(1)
 

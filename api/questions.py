@@ -272,6 +272,16 @@ def tell(
         for row in rows
         if row.state != "watching" and row.vf < moment.at and row.vt > min(since, moment.at - 1)
     ]
+    unknown.extend(
+        {
+            "group_resource": one.key.type, "namespaces": None if one.key.namespace is None else [one.key.namespace],
+            "state": "broken", "from": instants.show(one.since),
+            "to": None if one.until == MAX else instants.show(one.until),
+            "reason": f"{one.key}: {one.reason} at log position {one.position}, see the dead letters",
+        }
+        for one in rewind.broken(moment.scope, moment.known_at)
+        if one.since <= moment.at and one.until > min(since, moment.at - 1)
+    )  # fmt: skip
     begins: dict[str, int] = {}
     for row in rows:
         begins[row.group_resource] = min(row.vf, begins.get(row.group_resource, MAX))

@@ -1,11 +1,13 @@
 """Replaying recordings into a home: capture to log to ledger, each step where the last one left off.
 
+A file that was replayed before is compared with what the log has of it, and goes on behind that. The first recording
+after another of its scope goes on from what was alive then: what happened between them is told as over a lost watch.
 What a recording holds is `capture`'s business, what a record means `store`'s; this only joins them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,14 +15,19 @@ from pathlib import Path
 from api.home import guarded
 from api.settings import Settings
 from capture.kubernetes.recording import BadLine
-from capture.kubernetes.replay import Replay
+from capture.kubernetes.reflector import EVERYTHING
+from capture.kubernetes.replay import Replay, is_end
+from capture.normalise import Prepared, recalled
 from capture.redact import Redactor
+from schema import instants
 from schema.errors import BadRecording
-from schema.records import Record
+from schema.instants import MAX
+from schema.records import Coverage, ObjectRef, Record, SourceVersion, Valid, parse
 from store.ledger import SqliteLedger
-from store.log import SqliteLog
+from store.log import Entry, SqliteLog
 from store.projector import ProjectStats, project
 from store.retain import mend
+from store.rewind import Rewind
 
 _BATCH = 1000
 
@@ -50,25 +57,136 @@ def replay(
         log = stack.enter_context(SqliteLog(settings.log))
         ledger = stack.enter_context(closing(SqliteLedger(settings.ledger)))
         mend(log, ledger, settings.scratch, progress)
-        for file, run in zip(files, runs, strict=True):
-            # One file under two scopes is two runs.
-            epoch = f"{run.epoch}/{run.scope}"
-            known, seen = log.resume(epoch), 0
-            batch: list[tuple[Record, int]] = []
-            for record in run:
-                seen += 1
-                if seen <= known:
-                    continue
-                batch.append(record)
-                if len(batch) == _BATCH:
-                    log.append(batch, epoch=epoch)
-                    batch = []
-                    if progress is not None:
-                        progress(_BATCH)
-            log.append(batch, epoch=epoch)
-            told.append(Replayed(str(file), known, max(seen - known, 0), run.bad))
         stats = project(log, ledger, progress)
+        for file, run in zip(files, runs, strict=True):
+            told.append(_replayed(file, run, log, Rewind(ledger), progress))
+            more = project(log, ledger, progress)
+            stats = ProjectStats(
+                stats.applied + more.applied, stats.dead + more.dead, stats.duplicates + more.duplicates,
+                more.position or stats.position,
+            )  # fmt: skip
     return told, stats
+
+
+def _replayed(
+    file: Path, run: Replay, log: SqliteLog, rewind: Rewind, progress: Callable[[int], None] | None
+) -> Replayed:
+    """Append what the log does not have of one file. Raises BadRecording where it is not the file it seems to be."""
+    # One file under two scopes is two runs.
+    epoch = f"{run.epoch}/{run.scope}"
+    known = log.resume(epoch)
+    if log.left(epoch) < known:
+        # Retention dropped the first records of this run: the rest cannot be compared without them.
+        return Replayed(str(file), known, 0, run.bad)
+    old = _Old(log.of(epoch) if known else iter(()))
+    _recall(file, run, rewind, old.first)
+    added, batch = 0, list[tuple[Record, int]]()
+
+    def flush() -> None:
+        nonlocal added, batch
+        log.append(batch, epoch=epoch)
+        added += len(batch)
+        if progress is not None:
+            progress(len(batch))
+        batch = []
+
+    for record, at in run:
+        if old.has(record):
+            continue
+        if not old.finished:
+            raise BadRecording(
+                f"{file} is not the recording of {run.scope} that began at {instants.show(run.header.started)} and was "
+                "replayed before",
+                hint="if it is another cluster, give it another --scope",
+            )
+        if not is_end(record):
+            batch.extend((one, at) for one in run.goes_on(old.reopen(), at))
+        batch.append((record, at))
+        if len(batch) >= _BATCH:
+            flush()
+    flush()
+    return Replayed(str(file), known, added, run.bad)
+
+
+class _Old:
+    """What the log has of a run. Its records are compared in order, but for coverage: a shorter form of the file was
+    told to end where it did, and half a line at its end was a gap; a longer form says neither."""
+
+    def __init__(self, entries: Iterator[Entry]) -> None:
+        self._entries = entries
+        self._next: str | None = None
+        self._coverage: dict[str, Coverage] = {}
+        self._confirmed: set[str] = set()
+        self.finished = False
+        self.first: Entry | None = None
+        self._advance()
+
+    def has(self, record: Record) -> bool:
+        """Whether a record of the run, asked in order, is there already."""
+        if isinstance(record, Coverage):
+            self._confirmed.add(record.id)
+            return not self.finished or record.id in self._coverage
+        if record.id != self._next:
+            return False
+        self._advance()
+        return True
+
+    def reopen(self) -> dict[str, int]:
+        """The group-resources that were said to be watched no longer, though they were, and since when; said once."""
+        ended: dict[str, int] = {}
+        for one in self._coverage.values():
+            if one.state == "watching":
+                ended.pop(one.group_resource, None)
+            elif one.id not in self._confirmed:
+                ended[one.group_resource] = one.valid.from_
+        self._confirmed.update(self._coverage)
+        return ended
+
+    def _advance(self) -> None:
+        for entry in self._entries:
+            self.first = self.first or entry
+            record = parse(entry.raw)
+            if not isinstance(record, Coverage):
+                self._next = record.id
+                return
+            self._coverage[record.id] = record
+        self._next, self.finished = None, True
+
+
+def _recall(file: Path, run: Replay, rewind: Rewind, first: Entry | None) -> None:
+    """Tell a run what its scope was when it began. Raises BadRecording where the scope was recorded beyond that."""
+    scope = f"kubernetes/{run.scope}"
+    if scope not in rewind.scopes():
+        return
+    known_at = rewind.watermark(scope) if first is None else first.s - 1
+    ended: dict[str, int] = {}
+    for row in rewind.coverage(scope, known_at):
+        # What began and ended in one instant was watched all the same.
+        until = {"watching": row.vt, "ended": row.vf}.get(row.state)
+        if until is not None and row.group_resource != EVERYTHING:
+            ended[row.group_resource] = max(ended.get(row.group_resource, until), until)
+    last = max((at for at in ended.values() if at < MAX), default=None)
+    if last is None:
+        return
+    if run.header.started < last:
+        raise BadRecording(
+            f"{file} begins at {instants.show(run.header.started)}, but {run.scope} is recorded up to "
+            f"{instants.show(last)}",
+            hint="replay recordings oldest first, or give it another --scope",
+        )
+    run.recall(list(_living(rewind, scope, known_at)), {name: min(at, last) for name, at in ended.items()})
+
+
+def _living(rewind: Rewind, scope: str, known_at: int) -> Iterator[tuple[Prepared, Valid]]:
+    for version in rewind.objects(scope, MAX - 1, known_at):
+        told = None if version.change_id is None else rewind.change(version.change_id, known_at)
+        ref = ObjectRef(
+            source=version.key.source, scope=version.key.scope, type=version.key.type, kind=version.kind,
+            class_=version.class_, namespace=version.key.namespace, name=version.key.name, uid=version.uid,
+        )  # fmt: skip
+        source_version = SourceVersion() if told is None else told.change.source_version
+        valid = Valid(not_before=version.not_before, not_after=version.vf)
+        yield recalled(ref, rewind.state(version), source_version), valid
 
 
 def _opened(file: Path, redactor: Redactor, scope: str | None) -> Replay:

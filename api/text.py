@@ -210,6 +210,11 @@ def print_footer(console: Console, answer: Answer) -> None:
         _say(console, f"[dim]what lay before {told['horizon']} was dropped[/dim]")
     alike: dict[tuple[Json, ...], list[str]] = defaultdict(list)
     for row in answer.unknown:
+        if row["state"] == "broken":
+            _say(
+                console, f"[yellow]unknown[/yellow] from {row['from']} to {row['to'] or 'now'}: {_plain(row['reason'])}"
+            )
+            continue
         alike[row["state"], row["from"], row["to"]].append(str(row["group_resource"]))
     unwatched = {str(end): names for (state, _, end), names in alike.items() if state == "unwatched"}
     if unwatched:

@@ -112,6 +112,11 @@ def prepare(
     )
 
 
+def recalled(ref: ObjectRef, state: dict[str, Json], source_version: SourceVersion) -> Prepared:
+    """One object as it was stored earlier: what is not stored (raw hashes, managedFields) is not known any more."""
+    return Prepared(ref, ref.key, state, digest(state), source_version, [], frozenset(), {})
+
+
 _BESIDE = frozenset({"managedFields", "resourceVersion", "generation"})
 
 

@@ -227,6 +227,10 @@ class SqliteLedger(Believed):
         """The log position up to which every scope is projected; 0 for a new ledger."""
         return int(self.connection.execute("SELECT coalesce(min(position), 0) FROM position").fetchone()[0])
 
+    def positions(self) -> list[tuple[str, int, int]]:
+        """(scope, log position, system time) of every scope."""
+        return self.connection.execute("SELECT scope, position, s FROM position ORDER BY scope").fetchall()
+
     def top(self, scope: str) -> int:
         row = self.connection.execute("SELECT top FROM position WHERE scope = ?", (scope,)).fetchone()
         return -MAX if row is None else int(row[0])

@@ -268,6 +268,28 @@ class SqliteLog:
         """How many records of this run or file were written: a replay skips so many."""
         return self._counted("epoch", epoch)
 
+    def of(self, epoch: str) -> Iterator[Entry]:
+        """The records of a run or file that are still there, in order."""
+        with self._guard():
+            rows = self._connection.execute(
+                "SELECT position FROM entry WHERE epoch = (SELECT id FROM epoch WHERE name = ?) ORDER BY position",
+                (epoch,),
+            )
+            positions = [row[0] for row in rows]
+        wanted = set(positions)
+        after = positions[0] - 1 if positions else 0
+        while wanted and after < positions[-1]:
+            for entry in self.read(after=after):
+                after = entry.position
+                if after in wanted:
+                    yield entry
+
+    def left(self, epoch: str) -> int:
+        """How many records of a run or file are still there; fewer than `resume` where retention dropped some."""
+        with self._guard():
+            sql = "SELECT count(*) FROM entry WHERE epoch = (SELECT id FROM epoch WHERE name = ?)"
+            return int(self._connection.execute(sql, (epoch,)).fetchone()[0])
+
     def _counted(self, table: str, name: str) -> int:
         with self._guard():
             row = self._connection.execute(f"SELECT count FROM {table} WHERE name = ?", (name,)).fetchone()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from schema.canonical import Json
-from schema.errors import ApplyError, BadRecord, BelowHorizon, HindgraphError
+from schema.errors import ApplyError, BadRecord, BelowHorizon, HindgraphError, StoreCorrupt
 from schema.records import Change, Evidence, Record, State, load, parse_body
 from store.ledger import SqliteLedger
 from store.planner import Planner
@@ -73,6 +73,7 @@ class Projector:
         """Go on to the end of the log."""
         stats = ProjectStats()
         floor = self._ledger.floor()
+        self._compare()
         while batch := self._log.read(after=floor, limit=BATCH):
             try:
                 with _uncollected(), self._ledger.transaction():
@@ -84,6 +85,16 @@ class Projector:
             if progress is not None:
                 progress(len(batch))
         return stats
+
+    def _compare(self) -> None:
+        """Raises StoreCorrupt where this is not the log that the ledger was made of."""
+        for scope, position, s in self._ledger.positions():
+            found = self._log.read(after=position - 1, limit=1)
+            if not found or (found[0].position == position and (found[0].scope, found[0].s) != (scope, s)):
+                raise StoreCorrupt(
+                    f"the ledger is at log position {position}, where the log has no such record of {scope}",
+                    hint="restore the log from a copy; or, to begin anew, use another home",
+                )
 
     def _batch(self, batch: Sequence[LogEntry], stats: ProjectStats) -> None:
         done = {scope: self._ledger.position(scope)[0] for scope in {entry.scope for entry in batch}}

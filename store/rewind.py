@@ -84,6 +84,17 @@ class Covered:
 
 
 @dataclass(frozen=True, slots=True)
+class Broken:
+    """The record at a log position did not fit: over [since, until) the object may be otherwise than is answered."""
+
+    key: Key
+    position: int
+    since: int
+    until: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class DeadLetter:
     position: int
     scope: str
@@ -404,6 +415,18 @@ class Rewind:
             "SELECT body FROM evidence WHERE scope = ? AND at > ? AND at <= ? ORDER BY at, seq", (scope, since, until)
         )
         return [Evidence.model_validate(orjson.loads(unpack(row[0]))) for row in rows]
+
+    def broken(self, scope: str, known_at: int) -> list[Broken]:
+        """The objects about which something could not be applied, and from when to when that left them in doubt."""
+        rows = self._run(
+            "SELECT o.key, g.seq, g.sf, g.until, g.reason FROM gap g JOIN object o ON o.oid = g.oid "
+            "WHERE o.source = ? AND o.scope = ? AND g.sf <= ? ORDER BY g.seq",
+            (*scope.split("/", 1), known_at),
+        )
+        return [
+            Broken(parse_key(key), position, since, MAX if until > known_at else until, reason)
+            for key, position, since, until, reason in rows
+        ]
 
     def dead_letters(self) -> list[DeadLetter]:
         """The records that could not be applied, of all scopes, from their horizons on."""

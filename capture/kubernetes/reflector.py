@@ -9,7 +9,7 @@ files to `recording`.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from capture.diff import diff
@@ -37,6 +37,8 @@ CHECKPOINT_AGE = 24 * 60 * 60 * SECOND
 
 EVERYTHING = "*"
 """The group-resource of a line that does not say what it was about."""
+
+GOES_ON = "the recording goes on"
 
 _CRD = "apiextensions.k8s.io/CustomResourceDefinition"
 _GONE_REMEMBERED = 4096  # Predecessors kept for comparing a recreated object; pods never reuse a name.
@@ -81,6 +83,23 @@ class Reflector:
         self._events = Events(scope, redactor.redact_text)
         self._declared: dict[tuple[str, str], Declared] = {}
 
+    def recall(self, objects: Iterable[tuple[Prepared, Valid]], ended: Mapping[str, int]) -> None:
+        """Go on where an earlier run ended: what was alive then, and until when each group-resource was watched.
+
+        The first LIST of each is then a relist over the time between.
+        """
+        resources = {(one.group, one.kind): f"{one.group or 'core'}/{one.resource}" for one in self._resources.values()}
+        for prepared, valid in objects:
+            group, _, kind = prepared.ref.type.rpartition("/")
+            name = resources.get(("" if group == "core" else group, kind))
+            if name is not None and name in ended:
+                watch = self._watches.setdefault(name, _Watch())
+                watch.known[prepared.key] = _Known(prepared, valid, valid.not_after)
+                self._learn(prepared)
+        for name, last in ended.items():
+            watch = self._watches.setdefault(name, _Watch())
+            watch.listed, watch.gap, watch.last = True, True, last
+
     def feed(self, line: Line) -> list[Record]:
         """The records of one line."""
         if is_skipped(line.resource):
@@ -124,7 +143,12 @@ class Reflector:
 
     def end(self, t: int) -> list[Record]:
         """The recording ends here: nothing is known of any watched resource from `t` on."""
-        return [self._tell.coverage(name, "ended", t, t, "end of recording") for name in sorted(self._watches)]
+        watches = sorted(name for name, watch in self._watches.items() if not watch.gap)
+        return [self._tell.coverage(name, "ended", t, t, "end of recording") for name in watches]
+
+    def goes_on(self, names: Iterable[str], since: int, t: int) -> list[Record]:
+        """What was told to have ended at `since` had not: the recording was read to there only."""
+        return [self._tell.coverage(name, "watching", since, t, GOES_ON) for name in names]
 
     def _lose(self, name: str, watch: _Watch, t: int, reason: str) -> list[Record]:
         if watch.gap:

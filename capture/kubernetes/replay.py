@@ -5,13 +5,14 @@ The same file always gives the same records in the same order; which log they go
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from capture.kubernetes.recording import BadLine, open_recording
 from capture.kubernetes.reflector import Reflector
+from capture.normalise import Prepared
 from capture.redact import Redactor
-from schema.records import Record
+from schema.records import Coverage, Record, Valid
 
 
 class Replay:
@@ -25,6 +26,14 @@ class Replay:
         self.bad: list[BadLine] = []
         self._reflector = Reflector(self.scope, redactor, self.epoch, self.header.resources)
         self.counts = self._reflector.counts
+
+    def recall(self, objects: Iterable[tuple[Prepared, Valid]], ended: Mapping[str, int]) -> None:
+        """Tell what the scope was when this recording began; before iterating."""
+        self._reflector.recall(objects, ended)
+
+    def goes_on(self, ended: Mapping[str, int], t: int) -> list[Record]:
+        """Takes back that each group-resource ended when an earlier, shorter form of this file did."""
+        return [one for name, since in ended.items() for one in self._reflector.goes_on([name], since, t)]
 
     def __iter__(self) -> Iterator[tuple[Record, int]]:
         last = self.header.started
@@ -40,6 +49,11 @@ class Replay:
                 yield record, line.t
         for record in self._reflector.end(last):
             yield record, last
+
+
+def is_end(record: Record) -> bool:
+    """Whether a record only says that the recording was read to its end: a longer form of the file has none there."""
+    return isinstance(record, Coverage) and record.state == "ended"
 
 
 def capture_file(path: str | Path, scope: str | None = None, *, redactor: Redactor) -> Iterator[tuple[Record, int]]:
