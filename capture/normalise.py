@@ -15,7 +15,7 @@ from typing import NamedTuple
 import orjson
 
 from capture.redact import Redactor
-from schema.canonical import Json, canonical, digest_of
+from schema.canonical import Json, canonical, digest, digest_of
 from schema.errors import BadRecording
 from schema.identity import Key, type_of
 from schema.kinds import class_of
@@ -79,7 +79,7 @@ def prepare(
         blob = whole.get("type") == _HELM and type_ == "core/Secret"
         if blob:
             whole = {part: value for part, value in whole.items() if part in _HELM_KEPT}
-        state, digest, hidden, prints = _redacted(whole, type_, redactor, last)
+        state, state_digest, hidden, prints = _redacted(whole, type_, redactor, last)
     except (orjson.JSONEncodeError, UnicodeError, RecursionError) as error:
         raise BadRecording(f"{kind} {name} cannot be stored: {error}") from None
     generation, version = meta.get("generation"), meta.get("resourceVersion")
@@ -98,7 +98,7 @@ def prepare(
         ref=ref,
         key=key,
         state=state,
-        digest=digest,
+        digest=state_digest,
         source_version=SourceVersion(
             version=version if isinstance(version, str) else None,
             generation=generation if isinstance(generation, int) else None,
@@ -114,7 +114,7 @@ def prepare(
 
 def recalled(ref: ObjectRef, state: dict[str, Json], source_version: SourceVersion) -> Prepared:
     """One object as it was stored earlier: what is not stored (raw hashes, managedFields) is not known any more."""
-    return Prepared(ref, ref.key, state, digest(state), source_version, [], frozenset(), {})
+    return Prepared(ref, ref.key, state, digest(state), source_version, [], frozenset(), {}, None)
 
 
 _BESIDE = frozenset({"managedFields", "resourceVersion", "generation"})
