@@ -21,7 +21,7 @@ from capture.noise import is_noise
 from schema.canonical import Json, canonical, digest
 from schema.patch import PatchOp, escape
 from schema.paths import field_name
-from schema.records import Effect, FieldChange
+from schema.records import Effect, FieldChange, trusted
 
 _ORDERED = frozenset({"clusterIPs", "ipFamilies", "envFrom", "sources"})
 """Keyless lists whose order has meaning: the primary family, the later source that wins."""
@@ -132,7 +132,8 @@ class _Walk:
     def _say(self, place: _Place, effect: Effect, before: Json, after: Json) -> None:
         path, pointer, names = place
         self.names.append(names)
-        self.fields.append(FieldChange(path=path, pointer=pointer, effect=effect, before=cut(before), after=cut(after)))
+        shown = {"path": path, "pointer": pointer, "effect": effect, "before": cut(before), "after": cut(after)}
+        self.fields.append(trusted(FieldChange, shown))
 
     def _lists(self, old: list[Json], new: list[Json], place: _Place) -> None:
         rule = self._rule(old, new, place)

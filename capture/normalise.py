@@ -19,7 +19,7 @@ from schema.canonical import Json, canonical, digest, digest_of
 from schema.errors import BadRecording
 from schema.identity import Key, type_of
 from schema.kinds import class_of
-from schema.records import ObjectRef, SourceVersion
+from schema.records import ObjectRef, SourceVersion, trusted
 
 _HELM = "helm.sh/release.v1"
 _HELM_KEPT = frozenset({"apiVersion", "kind", "metadata", "type", "immutable"})
@@ -79,7 +79,7 @@ def prepare(
         blob = whole.get("type") == _HELM and type_ == "core/Secret"
         if blob:
             whole = {part: value for part, value in whole.items() if part in _HELM_KEPT}
-        state, state_digest, hidden, prints = _redacted(whole, type_, redactor, last)
+        state, told, hidden, prints = _redacted(whole, type_, redactor, last)
     except (orjson.JSONEncodeError, UnicodeError, RecursionError) as error:
         raise BadRecording(f"{kind} {name} cannot be stored: {error}") from None
     generation, version = meta.get("generation"), meta.get("resourceVersion")
@@ -89,21 +89,27 @@ def prepare(
     if last is not None and last.ref.uid == incarnation and last.key == (source, scope, type_, scoped, name):
         ref, key = last.ref, last.key
     else:
-        ref = ObjectRef(
-            source=source, scope=scope, type=type_, kind=kind, class_=class_of(type_), namespace=scoped, name=name,
-            uid=incarnation,
+        ref = trusted(
+            ObjectRef,
+            {
+                "source": source, "scope": scope, "type": type_, "kind": kind, "class_": class_of(type_),
+                "namespace": scoped, "name": name, "uid": incarnation,
+            },
         )  # fmt: skip
         key = ref.key
     return Prepared(
         ref=ref,
         key=key,
         state=state,
-        digest=state_digest,
-        source_version=SourceVersion(
-            version=version if isinstance(version, str) else None,
-            generation=generation if isinstance(generation, int) else None,
-            served=api_version,
-            last_applied=applied,
+        digest=told,
+        source_version=trusted(
+            SourceVersion,
+            {
+                "version": version if isinstance(version, str) else None,
+                "generation": generation if isinstance(generation, int) else None,
+                "served": api_version,
+                "last_applied": applied,
+            },
         ),
         managed=[one for one in managed if isinstance(one, dict)] if isinstance(managed, list) else [],
         hidden=hidden | {"data"} if blob else hidden,
@@ -114,7 +120,8 @@ def prepare(
 
 def recalled(ref: ObjectRef, state: dict[str, Json], source_version: SourceVersion) -> Prepared:
     """One object as it was stored earlier: what is not stored (raw hashes, managedFields) is not known any more."""
-    return Prepared(ref, ref.key, state, digest(state), source_version, [], frozenset(), {}, None)
+    hidden = frozenset(name for name, value in state.items() if _bears_masks(canonical(value)))
+    return Prepared(ref, ref.key, state, digest(state), source_version, [], hidden, {}, None)
 
 
 _BESIDE = frozenset({"managedFields", "resourceVersion", "generation"})
@@ -146,7 +153,7 @@ def _redacted(
                     hidden.add(name)
                     spelled[name] = canonical(before[name])
                 continue
-            if b"hmac:" in raw or b'"fingerprint":"sha256:' in raw:
+            if _bears_masks(raw):
                 hidden.add(name)  # Redacted before it came here: the same is said of it again.
         fresh = redactor.section(name, value, type_, raw)
         if fresh is not value:
@@ -156,6 +163,10 @@ def _redacted(
         state[name] = share(before[name], fresh) if name in before else fresh
     body = b",".join([canonical(name) + b":" + spelled[name] for name in sorted(spelled)])
     return state, digest_of(b"{" + body + b"}"), frozenset(hidden), prints
+
+
+def _bears_masks(spelled: bytes) -> bool:
+    return b"hmac:" in spelled or b'"fingerprint":"sha256:' in spelled
 
 
 def share(old: Json, new: Json) -> Json:

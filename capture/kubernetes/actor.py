@@ -12,7 +12,7 @@ from functools import lru_cache
 from schema import instants
 from schema.canonical import Json
 from schema.errors import BadInstant
-from schema.records import Actor
+from schema.records import Actor, trusted
 
 NOBODY = Actor()
 """Nothing is known of who made a change."""
@@ -44,11 +44,16 @@ def attribute(before: Sequence[dict[str, Json]], after: Sequence[dict[str, Json]
     if not moved:
         return NOBODY, None
     latest = max(moved, key=lambda entry: instant_of(entry.get("time")) or 0)
-    actor = Actor(
-        manager=_text(latest.get("manager")),
-        subresource=_text(latest.get("subresource")),
-        method="managedFields",
-        confidence=sure if len(moved) == 1 else 0.5,
+    actor = trusted(
+        Actor,
+        {
+            "manager": _text(latest.get("manager")),
+            "user": None,
+            "user_agent": None,
+            "subresource": _text(latest.get("subresource")),
+            "method": "managedFields",
+            "confidence": sure if len(moved) == 1 else 0.5,
+        },
     )
     return actor, instant_of(latest.get("time"))
 

@@ -19,7 +19,7 @@ from capture.kubernetes.evidence import Events
 from capture.kubernetes.objects import incarnation, meta, named, older, without_guesses
 from capture.kubernetes.recording import BadLine, Line, Resource
 from capture.kubernetes.skipped import group_resource, is_skipped
-from capture.kubernetes.telling import Seen, Teller, between, marked
+from capture.kubernetes.telling import Seen, Teller, between, bounds, marked
 from capture.normalise import Prepared, prepare
 from capture.redact import Redactor
 from schema.canonical import Json
@@ -278,9 +278,9 @@ class Reflector:
         before = self._gone.pop(new.key, None)
         written = last_written(new.managed)
         if observing:
-            valid = Valid(not_before=min(born if born is not None else seen.t, seen.t), not_after=seen.t)
-            if born is not None:
-                valid.clock = "creationTimestamp"
+            valid = (
+                bounds(min(born, seen.t), seen.t, "creationTimestamp") if born is not None else bounds(seen.t, seen.t)
+            )
         else:
             valid = between(seen.since, seen.t, born, "creationTimestamp")
         watch.known[new.key] = _Known(new, valid, seen.t)

@@ -15,7 +15,7 @@ from schema.canonical import Json, hash128
 from schema.identity import change_id
 from schema.instants import MAX, SECOND
 from schema.patch import PatchOp
-from schema.records import Actor, Change, Coverage, FieldChange, Flag, Op, Provenance, Span, State, Valid
+from schema.records import Actor, Change, Coverage, FieldChange, Flag, Op, Provenance, Span, State, Valid, trusted
 
 _OBSERVED = Provenance()  # One for all: pydantic would copy its default into every change.
 
@@ -72,8 +72,11 @@ class Teller:
             patch = found.patch
         elif op in ("create", "observe"):
             patch = [{"op": "add", "path": "", "value": new.state}]
-        return Change.model_validate(
+        return trusted(
+            Change,
             {
+                "v": 1,
+                "type": "change",
                 "id": change_id(new.key, new.ref.uid, op, new.source_version.version, ordinal),
                 "op": op,
                 "object": new.ref,
@@ -88,8 +91,8 @@ class Teller:
                 "provenance": _OBSERVED,
                 "flags": flags,
                 "redaction_key": self._redaction_key if new.redacted else None,
-                **beside,
-            }
+            },
+            beside,
         )
 
     def state(self, now: Prepared, valid: Valid, t: int) -> State:
@@ -127,10 +130,15 @@ class Teller:
 def between(lower: int, received: int, claimed: int | None, clock: str) -> Valid:
     """The bounds, tightened by what the object claims if that lies within them; else the claim is kept beside them."""
     if claimed is None or claimed <= lower:
-        return Valid(not_before=min(lower, received), not_after=received)
+        return bounds(min(lower, received), received)
     if claimed > received:
         return Valid.model_validate({"not_before": min(lower, received), "not_after": received, "claimed": claimed})
-    return Valid(not_before=claimed, not_after=received, clock=clock)
+    return bounds(claimed, received, clock)
+
+
+def bounds(not_before: int, not_after: int, clock: str = "recorder") -> Valid:
+    """When it became true, as `clock` says."""
+    return trusted(Valid, {"not_before": not_before, "not_after": not_after, "clock": clock})
 
 
 def marked(meta: dict[str, Json]) -> int | None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from capture.diff import diff
 from capture.kubernetes.recording import BadLine, open_recording
 from capture.kubernetes.reflector import Reflector
-from capture.normalise import prepare, share
+from capture.normalise import prepare, recalled, share
 from capture.redact import Redactor
 from schema.canonical import canonical
 from schema.records import Change
@@ -142,3 +142,13 @@ def test_what_stands_beside_a_secret_name_is_not_remembered() -> None:
     kept = str([vars(redactor), vars(redactor._texts)])
     assert "containers" in kept
     assert "pl4nted" not in kept
+
+
+def test_what_is_recalled_from_a_store_knows_what_is_hidden_in_it() -> None:
+    container = {"name": "c", "env": [{"name": "DB_PASSWORD", "value": "pl4nted"}]}
+    meta = {"name": "p", "namespace": "shop", "uid": "u"}
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [container]}, "status": {}}
+    one = prepare(body, scope="lab", redactor=Redactor(KEY))
+    again = recalled(one.ref, orjson.loads(orjson.dumps(one.state)), one.source_version)
+    assert (again.digest, again.hidden) == (one.digest, one.hidden)
+    assert prepare(body, scope="lab", redactor=Redactor(KEY), last=again).state == one.state

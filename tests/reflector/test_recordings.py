@@ -88,6 +88,13 @@ def test_the_same_file_gives_the_same_records():
     assert all(dump(parse(raw)) == raw for raw, _ in first)
 
 
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.name.partition(".")[0])
+def test_what_is_made_without_checks_is_what_checks_would_make(path):
+    for record, _ in replayed(path):
+        assert parse(dump(record)) == record
+        assert type(record).model_validate(record.model_dump(by_alias=True)) == record
+
+
 def named(stem):
     return next(path for path in RECORDINGS if path.name.startswith(stem))
 
