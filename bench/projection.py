@@ -8,6 +8,10 @@ table with every state whole, and an edge table in which each new version of a n
 writes them again; one time axis, no corrections, no check of digests. It derives by the same rules from the same
 records, and keeps living states and facets in memory as ours does. Both write to files; CPU time, best of the rounds.
 The edges that both believe at the end are compared before anything is printed.
+
+What limits ours: the interpreter, two thirds of the time, spread over validation, deriving and rows; SQLite takes a
+tenth, packing and hashing another. What would lift it fourfold: a process for each scope, as scopes share no row;
+within one scope, validation and deriving in compiled code.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ more), an unknown major version or type is refused with BadRecord. Instants are 
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Annotated, Any, Literal, TypeVar
 
 import orjson
@@ -71,8 +72,9 @@ class ObjectRef(_Model):
     name: str
     uid: str | None = None
 
-    @property
+    @cached_property
     def key(self) -> Key:
+        """Asked for many times for each record, so worked out once; a copy may change the uid, never the key."""
         return Key(self.source, self.scope, self.type, self.namespace, self.name)
 
 

@@ -113,12 +113,23 @@ def _hold(terms: tuple[Term, ...], labels: dict[str, str]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class Side:
+    """One side of a join: which types can stand there, and what a state of such a type shows."""
+
+    accepts: Callable[[str], bool]
+    facet: Callable[[ObjectRef, State], Facet | None]
+
+    def __call__(self, ref: ObjectRef, state: State) -> Facet | None:
+        return self.facet(ref, state) if self.accepts(ref.type) else None
+
+
+@dataclass(frozen=True, slots=True)
 class JoinRule:
     """A rule over pairs of objects of one scope."""
 
     id: str
-    left: Callable[[ObjectRef, State], Facet | None]
-    right: Callable[[ObjectRef, State], Facet | None]
+    left: Side
+    right: Side
     match: Callable[[Facet, Facet], list[EdgeFact]]
 
 

@@ -18,6 +18,7 @@ from store.derive.facts import (
     EdgeFact,
     Facet,
     JoinRule,
+    Side,
     State,
     Term,
     at,
@@ -30,7 +31,6 @@ from store.derive.facts import (
     text,
 )
 
-_Side = Callable[[ObjectRef, State], Facet | None]
 # Groups that the API server serves by itself: no definition of theirs is there to meet.
 _BUILT_IN = frozenset(
     f"{name}.k8s.io"
@@ -64,27 +64,21 @@ def _selector(ref: ObjectRef, state: State) -> Facet | None:
         terms = terms_of({"matchLabels": dict(plain)}) if plain else None
     elif ref.type == "policy/PodDisruptionBudget":
         terms = terms_of(at(state, "spec", "selector"))
-    elif ref.type == "networking.k8s.io/NetworkPolicy":
-        terms = terms_of(at(state, "spec", "podSelector") or {})
     else:
-        return None
+        terms = terms_of(at(state, "spec", "podSelector") or {})
     if terms is None:
         return None
     return Facet((ref.scope, ref.namespace or ""), ref.key, clauses=(clause("", terms),))
 
 
 def _pod_labels(ref: ObjectRef, state: State) -> Facet | None:
-    if ref.type != "core/Pod":
-        return None
     return Facet((ref.scope, ref.namespace or ""), ref.key, frozenset(strings(state, "metadata", "labels").items()))
 
 
 def _template_labels(ref: ObjectRef, state: State) -> Facet | None:
-    if class_of(ref.type) != "Workload":
-        return None
     owner = controller_of(state)
     over = owner_key(ref, owner) if owner is not None else None
-    if over is not None and class_of(over.type) == "Workload":
+    if over is not None and _makes_pods(over.type):
         return None  # a ReplicaSet of a Deployment would only say again what its Deployment says
     job = at(state, "spec", "jobTemplate") if ref.type == "batch/CronJob" else state
     template = at(job, "spec", "template")
@@ -106,18 +100,15 @@ def _selects(by: str) -> Callable[[Facet, Facet], list[EdgeFact]]:
 
 def _middle(ref: ObjectRef, state: State) -> Facet | None:
     """A ReplicaSet or Job that a workload controls: the step between the workload and its pods."""
-    if ref.type not in ("apps/ReplicaSet", "batch/Job") or not ref.uid:
-        return None
     owner = controller_of(state)
     over = owner_key(ref, owner) if owner is not None else None
-    if owner is None or over is None or class_of(over.type) != "Workload":
+    if not ref.uid or owner is None or over is None or not _makes_pods(over.type):
         return None
     return Facet((ref.scope, ref.namespace or "", ref.uid), over, facts=(str(ref.key), text(owner, "uid")))
 
 
 def _controlled_pod(ref: ObjectRef, state: State) -> Facet | None:
-    owner = controller_of(state) if ref.type == "core/Pod" else None
-    uid = text(owner, "uid")
+    uid = text(controller_of(state), "uid")
     return Facet((ref.scope, ref.namespace or "", uid), ref.key) if uid else None
 
 
@@ -130,8 +121,6 @@ def _runs(left: Facet, right: Facet) -> list[EdgeFact]:
 
 
 def _revision(ref: ObjectRef, state: State) -> Facet | None:
-    if ref.type != "apps/ReplicaSet":
-        return None
     uid = text(controller_of(state), "uid")
     number = text(state, "metadata", "annotations", "deployment.kubernetes.io/revision")
     if not uid or not (number.isascii() and number.isdigit()) or len(number) > 18:
@@ -147,9 +136,6 @@ def _succeeds(left: Facet, right: Facet) -> list[EdgeFact]:
 
 
 def _webhooks(ref: ObjectRef, state: State) -> Facet | None:
-    effect = _WEBHOOKS.get(ref.type)
-    if effect is None:
-        return None
     clauses: dict[str, Clause] = {}
     for hook in maps(state, "webhooks"):
         scopes = [text(rule, "scope") or "*" for rule in maps(hook, "rules")]
@@ -159,12 +145,12 @@ def _webhooks(ref: ObjectRef, state: State) -> Facet | None:
         facts = (("failure_policy", text(hook, "failurePolicy") or "Fail"), ("webhook", name))
         # A missing selector selects every namespace here, other than in a budget.
         clauses.setdefault(name, clause(name, terms_of(at(hook, "namespaceSelector") or {}) or (), facts))
-    return Facet((ref.scope,), ref.key, clauses=tuple(clauses.values()), facts=(effect,)) if clauses else None
+    return (
+        Facet((ref.scope,), ref.key, clauses=tuple(clauses.values()), facts=(_WEBHOOKS[ref.type],)) if clauses else None
+    )
 
 
 def _namespace(ref: ObjectRef, state: State) -> Facet | None:
-    if ref.type != "core/Namespace":
-        return None
     labels = {"kubernetes.io/metadata.name": ref.name, **strings(state, "metadata", "labels")}
     return Facet((ref.scope,), ref.key, frozenset(labels.items()))
 
@@ -184,13 +170,10 @@ def _constrains(left: Facet, right: Facet) -> list[EdgeFact]:
 
 
 def _custom(ref: ObjectRef, _state: State) -> Facet | None:
-    group = ref.type.partition("/")[0]
-    return Facet((ref.scope, ref.type), ref.key) if "." in group and group not in _BUILT_IN else None
+    return Facet((ref.scope, ref.type), ref.key)
 
 
 def _definition(ref: ObjectRef, state: State) -> Facet | None:
-    if ref.type != "apiextensions.k8s.io/CustomResourceDefinition":
-        return None
     kind = text(state, "spec", "names", "kind")
     return Facet((ref.scope, type_of(text(state, "spec", "group") + "/-", kind)), ref.key) if kind else None
 
@@ -199,12 +182,32 @@ def _instance_of(left: Facet, right: Facet) -> list[EdgeFact]:
     return [fact("INSTANCE_OF", left.key, right.key, "instance-of@1")]
 
 
+def _only(*types: str) -> Callable[[str], bool]:
+    return frozenset(types).__contains__
+
+
+def _makes_pods(type_: str) -> bool:
+    return class_of(type_) == "Workload"
+
+
+def _defined(type_: str) -> bool:
+    group = type_.partition("/")[0]
+    return "." in group and group not in _BUILT_IN
+
+
+_POD_LABELS, _POD_OWNER = Side(_only("core/Pod"), _pod_labels), Side(_only("core/Pod"), _controlled_pod)
+_SELECTOR = Side(_only("core/Service", "policy/PodDisruptionBudget", "networking.k8s.io/NetworkPolicy"), _selector)
+_REVISION = Side(_only("apps/ReplicaSet"), _revision)
+
+_WEBHOOK, _NAMESPACE = Side(_only(*_WEBHOOKS), _webhooks), Side(_only("core/Namespace"), _namespace)
+_DEFINITION = Side(_only("apiextensions.k8s.io/CustomResourceDefinition"), _definition)
+
 JOINS: tuple[JoinRule, ...] = (
-    JoinRule("selects-pod@1", _selector, _pod_labels, _selects("pod")),
-    JoinRule("selects-template@1", _selector, _template_labels, _selects("template")),
-    JoinRule("runs-over@2", _middle, _controlled_pod, _runs),
-    JoinRule("succeeds@1", _revision, _revision, _succeeds),
-    JoinRule("webhook-namespace@1", _webhooks, _namespace, _constrains),
-    JoinRule("instance-of@1", _custom, _definition, _instance_of),
+    JoinRule("selects-pod@1", _SELECTOR, _POD_LABELS, _selects("pod")),
+    JoinRule("selects-template@1", _SELECTOR, Side(_makes_pods, _template_labels), _selects("template")),
+    JoinRule("runs-over@2", Side(_only("apps/ReplicaSet", "batch/Job"), _middle), _POD_OWNER, _runs),
+    JoinRule("succeeds@1", _REVISION, _REVISION, _succeeds),
+    JoinRule("webhook-namespace@1", _WEBHOOK, _NAMESPACE, _constrains),
+    JoinRule("instance-of@1", Side(_defined, _custom), _DEFINITION, _instance_of),
 )
 """Every rule over pairs."""

@@ -7,10 +7,11 @@ other. Who stands at the other sides, and when, is left to the planner.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 
 from schema.canonical import canonical, hash64
 from schema.records import ObjectRef
-from store.derive.facts import EdgeFact, Facet, Named, State
+from store.derive.facts import EdgeFact, Facet, Named, Side, State
 from store.derive.joins import JOINS
 from store.derive.rules import facts_of
 
@@ -38,7 +39,19 @@ def derived(ref: ObjectRef, state: State) -> Derived:
 
 def sides_of(ref: ObjectRef, state: State) -> Sides:
     """The facet of a state for each side."""
-    return tuple([side(ref, state) for side in _SIDES])
+    able = _able(ref.type)
+    if not able:
+        return NOWHERE
+    found = list(NOWHERE)
+    for number, side in able:
+        found[number] = side.facet(ref, state)
+    return tuple(found)
+
+
+@cache
+def _able(type_: str) -> tuple[tuple[int, Side], ...]:
+    """The sides that a type can stand at."""
+    return tuple((number, side) for number, side in enumerate(_SIDES) if side.accepts(type_))
 
 
 def meet(side: int, mine: Facet | None, other: Facet | None) -> Named:
