@@ -11,6 +11,7 @@ import pytest
 
 from api.cli import app
 from api.openapi import ITEMS
+from capture.kubernetes.recording import TYPES
 from schema.errors import HindgraphError
 from schema.records import Effect, Flag, Op, Record
 
@@ -25,6 +26,12 @@ def test_every_field_of_a_record_is_documented_in_its_section(model: type) -> No
     assert section is not None
     words = set(re.findall(r"\w+", section[1]))
     assert not set(model.model_fields) - {"v", "type"} - words
+
+
+def test_every_type_of_line_of_a_recording_is_documented() -> None:
+    page = (ROOT / "docs/recordings.md").read_text()
+    types = {word for row in re.findall(r"^\| ((?:`[A-Z]+` ?)+)\|", page, re.MULTILINE) for word in row.split()}
+    assert {word.strip("`") for word in types} == TYPES
 
 
 def test_every_predicate_is_in_the_table_of_the_graph_page() -> None:

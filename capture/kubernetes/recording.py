@@ -25,11 +25,12 @@ CAP = 64 * 1024 * 1024
 """Longest line that is parsed, in bytes."""
 
 _START = re.compile(
-    rb'\{"t":"([0-9T:.Z+-]{10,40})","r":"([a-z0-9./-]{3,300})","type":"(LIST|ADDED|MODIFIED|DELETED|BOOKMARK|ERROR|GAP)"'
+    rb'\{"t":"([0-9T:.Z+-]{10,40})","r":"([a-z0-9./-]{3,300})",'
+    rb'"type":"(LIST|ADDED|MODIFIED|DELETED|BOOKMARK|ERROR|GAP|RESUMED)"'
 )
 """How our recorder begins every line; others may order the fields as they like."""
 
-TYPES = frozenset({"LIST", "ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR", "GAP"})
+TYPES = frozenset({"LIST", "ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR", "GAP", "RESUMED"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,9 @@ class Header:
 
 
 class Line(NamedTuple):
-    """One line that can be used. `items` belongs to LIST, `object` to events, `reason` to GAP."""
+    """One line that can be used. `items` and `more` (this list goes on in the next LIST of its resource and part)
+    belong to LIST, `object` to events, `reason` to GAP; `part` names what part of its resource is watched, such as one
+    namespace. RESUMED: the watch went on from its version, nothing was lost."""
 
     number: int
     t: int
@@ -75,6 +78,8 @@ class Line(NamedTuple):
     items: tuple[Json, ...] = ()
     object: dict[str, Json] | None = None
     reason: str | None = None
+    more: bool = False
+    part: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,13 +198,17 @@ def parse_line(number: int, raw: bytes) -> Line | BadLine:
     if not isinstance(type_, str) or type_ not in TYPES:
         return BadLine(number, f"unknown line type {str(type_)[:64]!r}", resource, t)
     rv, items, object_, reason = body.get("rv"), body.get("items", []), body.get("object"), body.get("reason")
+    named = body.get("part")
+    part = named if isinstance(named, str) and named else None
     if type_ == "LIST":
         # Go writes an empty list of no capacity as null.
         if items is not None and not isinstance(items, list):
             return BadLine(number, "LIST without a list of items", resource, t)
-        return Line(number, t, resource, type_, rv=rv if isinstance(rv, str) else None, items=tuple(items or ()))
-    if type_ == "GAP":
-        return Line(number, t, resource, type_, reason=reason if isinstance(reason, str) else None)
+        version = rv if isinstance(rv, str) else None
+        more = body.get("more") is True
+        return Line(number, t, resource, type_, rv=version, items=tuple(items or ()), more=more, part=part)
+    if type_ in ("GAP", "RESUMED"):
+        return Line(number, t, resource, type_, reason=reason if isinstance(reason, str) else None, part=part)
     if not isinstance(object_, dict):
         return BadLine(number, f"{type_} without an object", resource, t)
-    return Line(number, t, resource, type_, object=object_)
+    return Line(number, t, resource, type_, object=object_, part=part)

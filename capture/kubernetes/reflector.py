@@ -110,6 +110,8 @@ class Reflector:
         if line.type == "GAP":
             return self._lose(name, watch, line.t, line.reason or "disconnect")
         out = self._resume(EVERYTHING, line.t)
+        if line.type == "RESUMED":
+            return out
         if line.type == "LIST":
             return out + self._list(name, watch, line)
         body = line.object or {}

@@ -7,7 +7,7 @@ import gzip
 import orjson
 import pytest
 
-from capture.kubernetes.recording import BadLine
+from capture.kubernetes.recording import BadLine, Line
 from capture.kubernetes.replay import Replay
 from capture.redact import Redactor
 from schema import instants
@@ -143,3 +143,10 @@ def test_the_reason_of_a_gap_holds_no_secret() -> None:
     (told,) = core.miss(bad(None, reason="unknown line type 'password=pl4nted-Value'"), T0)
     assert isinstance(told, Coverage)
     assert "pl4nted" not in str(told.reason)
+
+
+def test_a_watch_that_went_on_from_its_version_says_nothing() -> None:
+    core = reflector()
+    run(lst(0, cm()), core=core)
+    assert run(Line(0, T0 + 4 * S, "v1/configmaps", "RESUMED"), core=core) == []
+    assert ops(run(ev(5, "MODIFIED", cm(rv="11", data="2")), core=core)) == ["update"]

@@ -72,3 +72,28 @@ def test_a_half_line_at_the_end(tmp_path):
     first, second = lines(tmp_path, HEAD + GOOD + GOOD[:20])
     assert isinstance(first, Line)
     assert isinstance(second, BadLine)
+
+
+@pytest.mark.parametrize(
+    ("raw", "more", "part"),
+    [
+        (b'"type":"LIST","rv":"7","more":true,"items":[]', True, None),
+        (b'"type":"LIST","rv":"7","part":"shop","more":true,"items":[]', True, "shop"),
+        (b'"type":"LIST","rv":"7","more":"true","part":7,"items":[]', False, None),
+        (b'"type":"LIST","rv":"7","part":"","items":[]', False, None),
+        (b'"type":"ADDED","part":"shop","object":{}', False, "shop"),
+        (b'"type":"GAP","reason":"410","part":"shop"', False, "shop"),
+        (b'"type":"RESUMED","part":"shop"', False, "shop"),
+        (b'"type":"RESUMED"', False, None),
+    ],
+)
+def test_pages_of_a_list_and_parts_of_a_resource(tmp_path, raw, more, part):
+    (line,) = lines(tmp_path, HEAD + b'{"t":"2026-03-01T03:00:00Z","r":"v1/pods",' + raw + b"}\n")
+    assert isinstance(line, Line)
+    assert (line.more, line.part) == (more, part)
+
+
+def test_a_resumed_watch_of_what_is_skipped_is_not_parsed(tmp_path):
+    raw = b'{"t":"2026-03-01T03:00:00Z","r":"coordination.k8s.io/v1/leases","type":"RESUMED","half}\n'
+    (line,) = lines(tmp_path, HEAD + raw)
+    assert (line.type, line.resource) == ("RESUMED", "coordination.k8s.io/v1/leases")
