@@ -22,7 +22,7 @@ from capture.redact import Redactor
 from schema import instants
 from schema.errors import BadRecording
 from schema.instants import MAX
-from schema.records import Coverage, ObjectRef, Record, SourceVersion, Valid, parse
+from schema.records import Coverage, ObjectRef, Record, Valid, parse
 from store.ledger import SqliteLedger
 from store.log import Entry, SqliteLog
 from store.projector import ProjectStats, project
@@ -179,14 +179,12 @@ def _recall(file: Path, run: Replay, rewind: Rewind, first: Entry | None) -> Non
 
 def _living(rewind: Rewind, scope: str, known_at: int) -> Iterator[tuple[Prepared, Valid]]:
     for version in rewind.objects(scope, MAX - 1, known_at):
-        told = None if version.change_id is None else rewind.change(version.change_id, known_at)
         ref = ObjectRef(
             source=version.key.source, scope=version.key.scope, type=version.key.type, kind=version.kind,
             class_=version.class_, namespace=version.key.namespace, name=version.key.name, uid=version.uid,
         )  # fmt: skip
-        source_version = SourceVersion() if told is None else told.change.source_version
         valid = Valid(not_before=version.not_before, not_after=version.vf)
-        yield recalled(ref, rewind.state(version), source_version), valid
+        yield recalled(ref, rewind.state(version), rewind.source_version(version, known_at)), valid
 
 
 def _opened(file: Path, redactor: Redactor, scope: str | None) -> Replay:

@@ -109,6 +109,7 @@ def prepare(
                 "generation": generation if isinstance(generation, int) else None,
                 "served": api_version,
                 "last_applied": applied,
+                "anew": None,
             },
         ),
         managed=[one for one in managed if isinstance(one, dict)] if isinstance(managed, list) else [],

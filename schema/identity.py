@@ -65,10 +65,25 @@ def oid(key: Key | str) -> int:
     return hash64(str(key))
 
 
-def change_id(key: Key, uid: str | None, op: str, version: str | None, ordinal: int) -> str:
-    """Id of a change: the same input has the same id for ever. A delete carries no version, so that a delete seen on
-    the watch and the same delete found by a relist are one."""
-    return hash128(str(key), uid or "", op, "" if op == "delete" else version or "", str(ordinal))
+def change_id(
+    key: Key,
+    uid: str | None,
+    op: str,
+    version: str | None = None,
+    *,
+    base: str | None = None,
+    digest: str | None = None,
+    anew: int | None = None,
+) -> str:
+    """Id of a change or state: the same input has the same id for ever, and what differs has another.
+
+    Within one stretch of an incarnation (since `anew`, see SourceVersion) versions grow, so each names one transition
+    between two states. A delete ends the stretch, and carries nothing else: one that the watch saw and the same one
+    found by a relist, which did not see the last version, are one."""
+    stretch = "" if anew is None else str(anew)
+    if op == "delete":
+        return hash128(str(key), uid or "", op, stretch)
+    return hash128(str(key), uid or "", op, stretch, version or "", base or "", digest or "")
 
 
 def edge_id(predicate: str, src: str, dst: str, discriminator: str) -> int:

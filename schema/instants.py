@@ -18,6 +18,8 @@ SECOND = 1_000_000
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_FIRST = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
+_LAST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
 _RFC3339 = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(?:([Zz])|([+-])(\d\d):?(\d\d))?\Z", re.ASCII
 )
@@ -54,6 +56,8 @@ def parse(text: str) -> int:
             raise BadInstant(f"not a zone: {text!r}", hint=_HINT)
         offset = (int(off_hour) * 60 + int(off_minute)) * 60 * SECOND
         micros += -offset if sign == "+" else offset
+        if not _FIRST <= micros <= _LAST:
+            raise BadInstant(f"outside the calendar (years 1 to 9999): {text!r}", hint=_HINT)
     return micros
 
 

@@ -87,12 +87,14 @@ class Valid(_Model):
 
 
 class SourceVersion(_Part):
-    """What the source calls this version, as given, and what the stored state leaves out."""
+    """What the source calls this version, as given, and what the stored state leaves out. `anew`: since when versions
+    of the incarnation grow; None: ever since it was first seen. It came back then, or its version had not grown."""
 
     version: str | None = None
     generation: int | None = None
     served: str | None = None
     last_applied: str | None = None
+    anew: Instant | None = None
 
 
 class FieldChange(_Model):

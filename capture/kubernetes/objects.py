@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from capture.kubernetes.actor import instant_of
 from capture.kubernetes.recording import Resource
 from capture.normalise import Prepared
 from schema.canonical import Json
@@ -30,11 +31,24 @@ def incarnation(one: Prepared) -> str:
     return one.ref.uid or str(meta(one.state).get("creationTimestamp"))
 
 
+def instant_of_birth(one: Prepared) -> int | None:
+    """When the object says it was created."""
+    return instant_of(meta(one.state).get("creationTimestamp"))
+
+
+def compared(version: str | None, other: str | None) -> int | None:
+    """The order of two versions of one resource, -1, 0 or 1: as integers, if they are any, else unknown (None)."""
+    if not version or not other or len(version) > 40 or len(other) > 40:
+        return None
+    if not (version.isdecimal() and other.isdecimal() and version.isascii() and other.isascii()):
+        return None
+    mine, yours = int(version), int(other)
+    return (mine > yours) - (mine < yours)
+
+
 def older(version: str | None, than: str | None) -> bool:
-    """Versions of one resource compare as integers, if they are any."""
-    if not version or not than or len(version) > 40 or len(than) > 40:
-        return False
-    return version.isdecimal() and than.isdecimal() and int(version) < int(than)
+    """Whether a version certainly comes before another of its resource."""
+    return compared(version, than) == -1
 
 
 def meta(state: dict[str, Json]) -> dict[str, Json]:

@@ -8,18 +8,19 @@ files to `recording`.
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from capture.diff import diff
 from capture.keys import NOTHING_DECLARED, Declared, declared_by
 from capture.kubernetes.actor import attribute, instant_of, last_written
 from capture.kubernetes.evidence import Events
+from capture.kubernetes.gone import Gone
 from capture.kubernetes.objects import incarnation, meta, named, older, without_guesses
 from capture.kubernetes.recording import BadLine, Line, Resource
 from capture.kubernetes.skipped import group_resource, is_skipped
-from capture.kubernetes.telling import Seen, Teller, between, bounds, marked
+from capture.kubernetes.telling import Seen, Teller, anew, between, bounds, marked
+from capture.kubernetes.watched import Known, Watch
 from capture.normalise import Prepared, prepare
 from capture.redact import Redactor
 from schema.canonical import Json
@@ -41,32 +42,6 @@ EVERYTHING = "*"
 GOES_ON = "the recording goes on"
 
 _CRD = "apiextensions.k8s.io/CustomResourceDefinition"
-_GONE_REMEMBERED = 4096  # Predecessors kept for comparing a recreated object; pods never reuse a name.
-
-
-@dataclass(slots=True)
-class _Known:
-    """A living object. `changes` and `whole_at`: how many since its whole state was last told, and when that was."""
-
-    prepared: Prepared
-    valid: Valid
-    whole_at: int
-    changes: int = 0
-
-
-@dataclass(slots=True)
-class _Watch:
-    """One group-resource. `last`: when something was last really received; `gap`: the watch is lost since then, up to
-    the next LIST; `hole`: a line or object was of no use, up to the next that is; `doubt`: (last good instant before,
-    instant of) such a loss, remembered up to the next whole LIST: what an object went through then came in later."""
-
-    listed: bool = False
-    last: int | None = None
-    gap: bool = False
-    hole: bool = False
-    doubt: tuple[int, int] | None = None
-    version: str | None = None
-    known: dict[Key, _Known] = field(default_factory=dict)
 
 
 class Reflector:
@@ -78,8 +53,8 @@ class Reflector:
         self._redactor = redactor
         self._tell = Teller(scope, epoch, redactor.key_id)
         self._resources = {resource.path: resource for resource in resources}
-        self._watches: dict[str, _Watch] = {}
-        self._gone: OrderedDict[Key, Prepared] = OrderedDict()
+        self._watches: dict[str, Watch] = {}
+        self._gone = Gone()
         self._events = Events(scope, redactor.redact_text)
         self._declared: dict[tuple[str, str], Declared] = {}
 
@@ -93,11 +68,11 @@ class Reflector:
             group, _, kind = prepared.ref.type.rpartition("/")
             name = resources.get(("" if group == "core" else group, kind))
             if name is not None and name in ended:
-                watch = self._watches.setdefault(name, _Watch())
-                watch.known[prepared.key] = _Known(prepared, valid, valid.not_after)
+                watch = self._watches.setdefault(name, Watch())
+                watch.known[prepared.key] = Known(prepared, valid, valid.not_after)
                 self._learn(prepared)
         for name, last in ended.items():
-            watch = self._watches.setdefault(name, _Watch())
+            watch = self._watches.setdefault(name, Watch())
             watch.listed, watch.gap, watch.last = True, True, last
 
     def feed(self, line: Line) -> list[Record]:
@@ -106,7 +81,7 @@ class Reflector:
             self.counts["skipped"] += 1
             return self._resume(EVERYTHING, line.t)
         name = group_resource(line.resource)
-        watch = self._watches.setdefault(name, _Watch())
+        watch = self._watches.setdefault(name, Watch())
         if line.type == "GAP":
             return self._lose(name, watch, line.t, line.reason or "disconnect")
         out = self._resume(EVERYTHING, line.t)
@@ -152,7 +127,7 @@ class Reflector:
         """What was told to have ended at `since` had not: the recording was read to there only."""
         return [self._tell.coverage(name, "watching", since, t, GOES_ON) for name in names]
 
-    def _lose(self, name: str, watch: _Watch, t: int, reason: str) -> list[Record]:
+    def _lose(self, name: str, watch: Watch, t: int, reason: str) -> list[Record]:
         if watch.gap:
             return []
         watch.gap = True
@@ -160,7 +135,7 @@ class Reflector:
         return [self._tell.coverage(name, "gap", since, t, reason)]
 
     def _miss(self, name: str, t: int, reason: str) -> list[Record]:
-        watch = self._watches.setdefault(name, _Watch())
+        watch = self._watches.setdefault(name, Watch())
         for one in self._watches.values() if name == EVERYTHING else (watch,):
             since = min(t, one.last if one.last is not None else t, one.doubt[0] if one.doubt is not None else t)
             one.doubt = (since, t)
@@ -176,7 +151,7 @@ class Reflector:
         watch.hole = False
         return [] if watch.gap else [self._tell.coverage(name, "watching", t, t, "the next good line")]
 
-    def _event(self, watch: _Watch, name: str, body: dict[str, Json], line: Line, seen: Seen) -> list[Record]:
+    def _event(self, watch: Watch, name: str, body: dict[str, Json], line: Line, seen: Seen) -> list[Record]:
         """What one event says. Raises InputError when its object cannot be used."""
         if name == "core/events":
             return self._hear(body, line) if line.type != "DELETED" else []
@@ -184,22 +159,25 @@ class Reflector:
         if line.type == "DELETED" and known is not None:
             body = without_guesses(body, known.prepared.state)
         prepared = self._prepare(body, known)
+        holder = known.prepared if known is not None else None
+        another = holder is None or incarnation(holder) != incarnation(prepared)
+        # The end of an incarnation whose successor is here already is late whatever it says.
+        if another and ((line.type == "DELETED" and holder is not None) or self._gone.is_late(prepared, holder)):
+            self.counts["stale"] += 1
+            return []
         if line.type != "DELETED":
             return self._put(watch, prepared, seen, observing=not watch.listed)
-        if known is not None and known.prepared.ref.uid != prepared.ref.uid:
-            self.counts["stale"] += 1  # The end of an incarnation whose successor is here already.
-            return []
         out: list[Record] = []
         if known is None or known.prepared.digest != prepared.digest:
             out = [one for one in self._put(watch, prepared, seen, observing=False) if isinstance(one, Change)]
-        return [*out, self._drop(watch, prepared.key, seen, ordinal=1 if out else 0, body=body)]
+        return [*out, self._drop(watch, prepared.key, seen, prepared.source_version.version, body=body)]
 
-    def _list(self, name: str, watch: _Watch, line: Line) -> list[Record]:
+    def _list(self, name: str, watch: Watch, line: Line) -> list[Record]:
         resource = self._resources.get(line.resource)
         items = [named(item, resource) for item in line.items if isinstance(item, dict)]
         relist = watch.listed
         flags: tuple[Flag, ...] = ("from_relist",) if relist else ()
-        if relist and older(line.rv, watch.version):
+        if relist and watch.runs_back(line.rv):
             flags = (*flags, "epoch_break")  # Another server, or a restored backup: versions start anew.
         seen = Seen(line.t, watch.last if relist and watch.last is not None else line.t, flags)
         out: list[Record] = []
@@ -215,7 +193,11 @@ class Reflector:
                     prepared.append(self._prepare(item, self._known_of(watch, item)))
                 except InputError as error:
                     missed.append(error.message)
-            out += self._relist(watch, prepared, seen, relist=relist, complete=not missed)
+            if not missed:
+                # Never delete by "not in this list" unless the whole list was understood.
+                out += self._missing(watch, {one.key for one in prepared}, seen, line.rv)
+            for one in prepared:
+                out += self._put(watch, one, seen, observing=not relist)
         watch.listed, watch.gap, watch.hole, watch.version = True, False, False, line.rv or watch.version
         watch.last = max(line.t, watch.last or line.t)
         if missed:
@@ -225,48 +207,46 @@ class Reflector:
         watch.doubt = None
         return out
 
-    def _relist(
-        self, watch: _Watch, items: list[Prepared], seen: Seen, *, relist: bool, complete: bool
-    ) -> list[Record]:
-        out: list[Record] = []
-        if relist and complete:
-            # Never delete by "not in this list" unless the whole list was understood.
-            unsure: tuple[Flag, ...] = ("final_state_unknown",)
-            gone = Seen(seen.t, seen.since, (*unsure, *seen.flags))
-            for key in sorted(set(watch.known) - {one.key for one in items}):
-                out.append(self._drop(watch, key, _doubted(gone, watch, watch.known[key])))
-        for one in items:
-            out += self._put(watch, one, seen, observing=not relist)
-        return out
+    def _missing(self, watch: Watch, there: set[Key], seen: Seen, version: str | None) -> list[Record]:
+        """The ends of what a whole LIST of some version does not have any more."""
+        since = seen.since if watch.last is None else min(seen.since, watch.last)
+        gone = Seen(seen.t, since, ("final_state_unknown", *seen.flags))
+        keys = sorted(watch.known.keys() - there, key=str)
+        return [self._drop(watch, key, watch.doubted(gone, watch.known[key]), version) for key in keys]
 
-    def _put(self, watch: _Watch, new: Prepared, seen: Seen, *, observing: bool) -> list[Record]:
+    def _put(self, watch: Watch, new: Prepared, seen: Seen, *, observing: bool) -> list[Record]:
         """A state of an object that is there: first seen, changed, made anew, or nothing new."""
         known = watch.known.get(new.key)
         out: list[Record] = []
         born = instant_of(meta(new.state).get("creationTimestamp"))
-        seen = _doubted(seen, watch, known)
+        seen = watch.doubted(seen, known)
         if known is not None and incarnation(known.prepared) != incarnation(new):
             # Claimed in whole seconds: the predecessor was gone before the end of that second.
             until = seen.t if born is None else max(min(seen.t, born + SECOND), known.valid.not_after)
             flags: list[Flag] = [flag for flag in seen.flags if flag != "final_state_unknown"]
             gone = Seen(until, min(seen.since, until), ("final_state_unknown", *flags))
-            out.append(self._drop(watch, new.key, gone, observed=seen.t))
+            out.append(self._drop(watch, new.key, gone, new.source_version.version, observed=seen.t))
             known = None
         if known is None:
             return [*out, self._open(watch, new, seen, born, observing=observing)]
         old = known.prepared
-        if new.source_version.version is not None and new.source_version.version == old.source_version.version:
+        version, last = new.source_version.version, old.source_version
+        if version is not None and version == last.version and new.digest == old.digest:
             self.counts["unchanged"] += 1
             return out
-        if "epoch_break" not in seen.flags and older(new.source_version.version, old.source_version.version):
+        if "epoch_break" not in seen.flags and older(version, last.version):
             self.counts["stale"] += 1
             return out
+        if not older(last.version, version):
+            new = anew(new, seen.t, last.anew)
+        elif last.anew is not None:
+            new = anew(new, last.anew, None)
         self._learn(new)
         found = diff(old.state, new.state, new.ref.type, self._declared_for(new))
         actor, claimed = attribute(old.managed, new.managed)
         lower = max(seen.since, known.valid.not_before)
         # Over a gap several writes may lie; the last of them bounds nothing from below.
-        several = "from_relist" in seen.flags or _in_doubt(watch, known)
+        several = "from_relist" in seen.flags or watch.in_doubt(known)
         valid = between(lower, seen.t, None if several else claimed, "managedFields")
         known.prepared, known.valid, known.changes = new, valid, known.changes + 1
         out.append(self._tell.change("update", new, valid, seen, base=old.digest, found=found, actor=actor))
@@ -275,9 +255,10 @@ class Reflector:
             out.append(self._tell.state(new, valid, seen.t))
         return out
 
-    def _open(self, watch: _Watch, new: Prepared, seen: Seen, born: int | None, *, observing: bool) -> Change:
+    def _open(self, watch: Watch, new: Prepared, seen: Seen, born: int | None, *, observing: bool) -> Change:
         self._learn(new)
-        before = self._gone.pop(new.key, None)
+        death, before = self._gone.death_of(new), self._gone.predecessor(new.key)
+        observing = observing and death is None
         written = last_written(new.managed)
         if observing:
             valid = (
@@ -285,7 +266,10 @@ class Reflector:
             )
         else:
             valid = between(seen.since, seen.t, born, "creationTimestamp")
-        watch.known[new.key] = _Known(new, valid, seen.t)
+            if death is not None or valid.clock == "recorder":
+                # Not born since it was not there: nobody knows what it was before.
+                new = anew(new, seen.t, None if death is None else death.anew)
+        watch.known[new.key] = Known(new, valid, seen.t)
         found = None
         if before is not None:
             found = diff(before.state, new.state, new.ref.type, self._declared_for(new))
@@ -297,23 +281,19 @@ class Reflector:
 
     def _drop(
         self,
-        watch: _Watch,
+        watch: Watch,
         key: Key,
         seen: Seen,
+        version: str | None,
         *,
-        ordinal: int = 0,
         body: dict[str, Json] | None = None,
         observed: int | None = None,
     ) -> Change:
         known = watch.known.pop(key)
-        self._gone[key] = known.prepared
-        if len(self._gone) > _GONE_REMEMBERED:
-            self._gone.popitem(last=False)
+        self._gone.add(known.prepared, version, sure=body is not None)
         lower = max(seen.since, min(known.valid.not_before, seen.t))
         valid = between(lower, seen.t, marked(meta(body)) if body is not None else None, "deletionTimestamp")
-        return self._tell.change(
-            "delete", known.prepared, valid, seen, base=known.prepared.digest, ordinal=ordinal, observed=observed
-        )
+        return self._tell.change("delete", known.prepared, valid, seen, base=known.prepared.digest, observed=observed)
 
     def _learn(self, new: Prepared) -> None:
         """A CustomResourceDefinition tells how the lists of its objects are keyed."""
@@ -330,26 +310,14 @@ class Reflector:
             return []
         return [heard]
 
-    def _prepare(self, body: dict[str, Json], known: _Known | None) -> Prepared:
+    def _prepare(self, body: dict[str, Json], known: Known | None) -> Prepared:
         last = known.prepared if known is not None else None
         return prepare(body, scope=self._scope, redactor=self._redactor, last=last)
 
-    def _known_of(self, watch: _Watch, body: dict[str, Json]) -> _Known | None:
+    def _known_of(self, watch: Watch, body: dict[str, Json]) -> Known | None:
         mine = meta(body)
         type_ = type_of(str(body.get("apiVersion")), str(body.get("kind")))
         namespace = mine.get("namespace")
         return watch.known.get(
             Key("kubernetes", self._scope, type_, str(namespace) if namespace else None, str(mine.get("name")))
         )
-
-
-def _in_doubt(watch: _Watch, known: _Known | None) -> bool:
-    """Whether something was lost since this object was last seen."""
-    return watch.doubt is not None and (known is None or known.valid.not_after <= watch.doubt[1])
-
-
-def _doubted(seen: Seen, watch: _Watch, known: _Known | None) -> Seen:
-    """What was lost may have been of this object: then its news may be as old as the loss."""
-    if watch.doubt is None or not _in_doubt(watch, known):
-        return seen
-    return Seen(seen.t, min(seen.since, watch.doubt[0]), seen.flags)

@@ -15,8 +15,22 @@ from schema.canonical import Json, hash128
 from schema.identity import change_id
 from schema.instants import MAX, SECOND
 from schema.patch import PatchOp
-from schema.records import Actor, Change, Coverage, FieldChange, Flag, Op, Provenance, Span, State, Valid, trusted
+from schema.records import (
+    Actor,
+    Change,
+    Coverage,
+    FieldChange,
+    Flag,
+    Op,
+    Provenance,
+    SourceVersion,
+    Span,
+    State,
+    Valid,
+    trusted,
+)
 
+_LONGEST_GRACE = 2**31  # Seconds; what lies before the year 1 is taken for no bound anyway.
 _OBSERVED = Provenance()  # One for all: pydantic would copy its default into every change.
 
 
@@ -46,7 +60,6 @@ class Teller:
         base: str | None = None,
         found: Diff | None = None,
         actor: Actor = NOBODY,
-        ordinal: int = 0,
         observed: int | None = None,
         replaced: bool = False,
         last_written: int | None = None,
@@ -77,7 +90,7 @@ class Teller:
             {
                 "v": 1,
                 "type": "change",
-                "id": change_id(new.key, new.ref.uid, op, new.source_version.version, ordinal),
+                "id": _id(new, op, base),
                 "op": op,
                 "object": new.ref,
                 "valid": valid,
@@ -98,7 +111,7 @@ class Teller:
     def state(self, now: Prepared, valid: Valid, t: int) -> State:
         """The whole state of a living object, as it stands after its last change."""
         return State(
-            id=change_id(now.key, now.ref.uid, "state", now.source_version.version, 0),
+            id=_id(now, "state"),
             object=now.ref,
             valid=valid,
             observed_at=t,
@@ -127,6 +140,17 @@ class Teller:
         )
 
 
+def _id(one: Prepared, op: str, base: str | None = None) -> str:
+    said = one.source_version
+    return change_id(one.key, one.ref.uid, op, said.version, base=base, digest=one.digest, anew=said.anew)
+
+
+def anew(one: Prepared, t: int, before: int | None) -> Prepared:
+    """The same, with its versions counted from `t` on, or from just behind where they were counted from `before`."""
+    since = t if before is None else max(t, before + 1)
+    return one._replace(source_version=trusted(SourceVersion, {**vars(one.source_version), "anew": since}))
+
+
 def between(lower: int, received: int, claimed: int | None, clock: str) -> Valid:
     """The bounds, tightened by what the object claims if that lies within them; else the claim is kept beside them."""
     if claimed is None or claimed <= lower:
@@ -144,4 +168,7 @@ def bounds(not_before: int, not_after: int, clock: str = "recorder") -> Valid:
 def marked(meta: dict[str, Json]) -> int | None:
     """When deletion was asked for: the timestamp lies a grace period after it."""
     at, grace = instant_of(meta.get("deletionTimestamp")), meta.get("deletionGracePeriodSeconds")
-    return at - grace * SECOND if at is not None and isinstance(grace, int) else at
+    if at is None or not isinstance(grace, int):
+        return at
+    # A claim that no calendar holds is none.
+    return at - grace * SECOND if 0 <= grace <= _LONGEST_GRACE else None

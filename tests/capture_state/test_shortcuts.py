@@ -46,7 +46,9 @@ def test_every_change_of_a_recording_is_what_a_first_look_at_both_states_gives(p
             body = bodies[record.object.uid, record.source_version.version]
             named = {"apiVersion": record.source_version.served, "kind": record.object.kind, **body}
             fresh = prepare(copy.deepcopy(named), scope="lab", redactor=Redactor(KEY))
-            assert (record.digest, record.object, record.source_version) == (
+            # Since when versions are counted is no matter of one look.
+            said = record.source_version.model_copy(update={"anew": None})
+            assert (record.digest, record.object, said) == (
                 fresh.digest, fresh.ref, fresh.source_version,
             )  # fmt: skip
             assert ("redacted" in record.flags) == bool(fresh.hidden)

@@ -139,6 +139,44 @@ def test_6_the_end_of_an_incarnation_does_not_end_its_successor():
     assert ops(run(lst(0, cm()), ev(8, "ADDED", new), ev(9, "DELETED", cm(rv="60")))) == ["observe", "delete", "create"]
 
 
+def test_6_late_news_of_the_dead_does_not_bring_it_back():
+    core = reflector()
+    run(lst(0, cm()), ev(5, "DELETED", cm(rv="40")), core=core)
+    late = [ev(6, "MODIFIED", cm(rv="39", data="2")), ev(7, "ADDED", cm(rv="40")), ev(8, "DELETED", cm(rv="40"))]
+    assert run(*late, core=core) == []
+    assert core.counts["stale"] == 3
+
+
+@pytest.mark.parametrize("rv", ["39", "b", None])
+def test_6_late_news_of_a_predecessor_does_not_end_its_successor(rv):
+    core = reflector()
+    new = cm(uid="u2", rv="50", born="2026-03-01T03:00:06Z")
+    run(lst(0, cm()), ev(5, "DELETED", cm(rv="40")), ev(6, "ADDED", new), core=core)
+    assert run(ev(7, "MODIFIED", cm(rv=rv, data="2")), ev(8, "ADDED", cm(rv=rv)), core=core) == []
+    assert core.counts["stale"] == 2
+    assert ops(run(ev(9, "MODIFIED", cm(uid="u2", rv="51", data="3")), core=core)) == ["update"]
+
+
+@pytest.mark.parametrize(("rv", "born"), [("40", "2026-03-01T03:00:06Z"), (None, "2026-01-01T00:00:00Z")])
+def test_6_news_of_an_incarnation_never_seen_is_late_by_its_version_or_else_by_its_birth(rv, born):
+    core = reflector()
+    run(lst(0, cm(uid="u2", rv="50")), core=core)
+    assert run(ev(7, "MODIFIED", cm(uid="u1", rv=rv, born=born)), core=core) == []
+    run(ev(8, "DELETED", cm(uid="u2", rv="60")), core=core)
+    assert run(ev(9, "MODIFIED", cm(uid="u1", rv=rv, born=born)), core=core) == []
+    assert core.counts["stale"] == 2
+
+
+def test_6_a_successor_is_known_by_its_version_though_the_clock_of_its_server_is_behind():
+    records = run(lst(0, cm(rv="10")), ev(5, "ADDED", cm(uid="u2", rv="50", born="2026-01-31T23:59:59Z")))
+    assert ops(records) == ["observe", "delete", "create"]
+
+
+def test_6_what_a_list_did_not_have_and_later_news_have_is_there():
+    records = run(lst(0, cm(rv="40")), gap(3), lst(5, rv="90"), ev(6, "MODIFIED", cm(rv="95")))
+    assert ops(records) == ["observe", "delete", "create"]
+
+
 def test_7_an_update_hidden_in_a_delete():
     records = run(lst(0, cm()), ev(5, "DELETED", cm(rv="40", data="9")))
     _, update, gone = changes(records)
@@ -295,6 +333,19 @@ def test_47_marked_for_deletion_is_an_update_and_gone_is_the_delete():
     records = run(lst(0, cm()), ev(5, "MODIFIED", body), ev(9, "DELETED", body))
     assert ops(records) == ["observe", "update", "delete"]
     assert changes(records)[-1].valid.not_before == T0 + 4 * S
+
+
+@pytest.mark.parametrize("grace", [-(10**14), 10**14, True, "30"])
+def test_47_a_grace_that_no_calendar_holds_bounds_nothing(grace):
+    body = cm(rv="11", deletionTimestamp="2026-03-01T03:00:34Z", deletionGracePeriodSeconds=grace)
+    gone = changes(run(lst(0, cm()), ev(5, "MODIFIED", body), ev(50, "DELETED", body)))[-1]
+    assert (gone.op, gone.valid.not_after) == ("delete", T0 + 50 * S)
+    assert gone.valid.not_before >= 0
+
+
+def test_45_a_claim_that_leaves_the_calendar_is_none():
+    (seen,) = changes(run(lst(0, cm(born="0001-01-01T00:00:00+23:59"))))
+    assert (seen.valid.not_before, seen.valid.clock) == (T0, "recorder")
 
 
 def test_48_a_deleted_payload_says_nothing_of_marks_and_finalizers():

@@ -26,7 +26,21 @@ def test_what_is_shown_reads_back(instant: int) -> None:
 def test_parse_agrees_with_the_standard_library(moment: datetime, minutes: int) -> None:
     aware = moment.replace(tzinfo=timezone(timedelta(minutes=minutes)))
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
-    assert parse(aware.isoformat()) == (aware - epoch) // timedelta(microseconds=1)
+    micros = (aware - epoch) // timedelta(microseconds=1)
+    if FIRST <= micros <= LAST:
+        assert parse(aware.isoformat()) == micros
+        assert parse(show(micros)) == micros
+    else:
+        with pytest.raises(BadInstant):
+            parse(aware.isoformat())
+
+
+@pytest.mark.parametrize(
+    "text", ["9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-00:01"]
+)
+def test_an_offset_may_not_lead_out_of_the_calendar(text: str) -> None:
+    with pytest.raises(BadInstant, match="outside the calendar"):
+        parse(text)
 
 
 @given(st.text())
