@@ -12,6 +12,7 @@ from contextlib import closing, contextmanager
 
 from api.settings import Settings
 from schema.errors import StoreBusy, StoreCorrupt, StoreError, StoreMissing
+from store.files import READ_ONLY
 from store.ledger import SqliteLedger
 from store.log import SqliteLog
 from store.retain import outdated
@@ -22,9 +23,10 @@ from store.verify import Verdict, verify
 @contextmanager
 def past(settings: Settings) -> Iterator[Rewind]:
     """The recorded past of a home, read only. Raises StoreMissing where nothing was recorded."""
-    recorded(settings)
-    with guarded(settings), closing(SqliteLedger(settings.ledger, readonly=True)) as ledger:
-        yield Rewind(ledger)
+    with guarded(settings):
+        recorded(settings)
+        with closing(SqliteLedger(settings.ledger, readonly=True)) as ledger:
+            yield Rewind(ledger)
 
 
 @contextmanager
@@ -43,6 +45,10 @@ def guarded(settings: Settings) -> Iterator[None]:
         raise StoreCorrupt(f"{settings.home} is damaged: {error}", hint=hint) from None
     except BrokenPipeError:
         raise  # whoever reads the answer went away: nothing of the home
+    except PermissionError as error:
+        raise StoreError(
+            f"{error.filename or settings.home} may not be used: {error.strerror}", hint=READ_ONLY
+        ) from None
     except OSError as error:
         raise StoreError(f"{settings.home} cannot be used: {error.strerror}", hint="set --home to a folder") from None
 
@@ -61,13 +67,13 @@ def check(settings: Settings, progress: Callable[[int], None] | None = None) -> 
 @contextmanager
 def opened(settings: Settings) -> Iterator[tuple[SqliteLog, SqliteLedger]]:
     """Log and ledger of a home, read only. Raises StoreMissing where nothing was recorded."""
-    recorded(settings)
-    with (
-        guarded(settings),
-        SqliteLog(settings.log, readonly=True) as log,
-        closing(SqliteLedger(settings.ledger, readonly=True)) as ledger,
-    ):
-        yield log, ledger
+    with guarded(settings):
+        recorded(settings)
+        with (
+            SqliteLog(settings.log, readonly=True) as log,
+            closing(SqliteLedger(settings.ledger, readonly=True)) as ledger,
+        ):
+            yield log, ledger
 
 
 def recorded(settings: Settings) -> None:

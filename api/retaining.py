@@ -42,14 +42,15 @@ def foresee(settings: Settings, older_than: str, progress: Callable[[int], None]
 
 def drop(settings: Settings, older_than: str, progress: Callable[[int], None]) -> Retained:
     """Drop what lies below an instant, given as RFC 3339 or as an age such as 30d."""
-    home.recorded(settings)
-    before = _size(settings)
-    with SqliteLog(settings.log) as log, closing(SqliteLedger(settings.ledger)) as ledger:
-        mend(log, ledger, settings.scratch, progress)
-        project(log, ledger, progress)
-        asked = horizons(Rewind(ledger), older_than)
-        made = retain(log, ledger, lambda: keep.plan(log, ledger, asked, progress), settings.scratch, progress)
-    return Retained(made, before, _size(settings))
+    with home.guarded(settings):
+        home.recorded(settings)
+        before = _size(settings)
+        with SqliteLog(settings.log) as log, closing(SqliteLedger(settings.ledger)) as ledger:
+            mend(log, ledger, settings.scratch, progress)
+            project(log, ledger, progress)
+            asked = horizons(Rewind(ledger), older_than)
+            made = retain(log, ledger, lambda: keep.plan(log, ledger, asked, progress), settings.scratch, progress)
+        return Retained(made, before, _size(settings))
 
 
 def horizons(rewind: Rewind, older_than: str) -> dict[str, int]:

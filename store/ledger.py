@@ -6,7 +6,6 @@ It knows rows and indexes, nothing of what they mean: planning is `store.planner
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
@@ -23,6 +22,7 @@ from schema.kinds import class_of
 from schema.records import Evidence
 from store.believed import CHANGE, OPEN, Believed
 from store.bodies import pack, unpack
+from store.files import connect
 from store.pending import Identity, Pending
 from store.rows import (
     BucketRow,
@@ -52,18 +52,15 @@ _FACT = {"version": "oid", "edge": "eid", "coverage": "cid", "change": "seq"}
 class SqliteLedger(Believed):
     """One ledger file. `path` ":memory:" for a throw-away one.
 
-    Raises StoreMissing when `readonly` and there is nothing, or only rows of an older Hindgraph; StoreVersion when a
-    newer one wrote it.
+    Raises StoreMissing when `readonly` and there is nothing, or only rows of an older Hindgraph; StoreError when not
+    `readonly` and the file may only be read; StoreVersion when a newer Hindgraph wrote it.
     """
 
     def __init__(self, path: Path | str, *, readonly: bool = False) -> None:
         if readonly and not Path(path).exists():
             raise StoreMissing(f"no ledger at {path}", hint="record or replay something first")
-        super().__init__(sqlite3.connect(path, isolation_level=None, check_same_thread=False))
-        self.connection.execute("PRAGMA journal_mode = WAL")
-        self.connection.execute("PRAGMA busy_timeout = 10000")
+        super().__init__(connect(path, readonly=readonly))
         if readonly:
-            self.connection.execute("PRAGMA query_only = ON")
             if pending(self.connection, "ledger"):
                 self.connection.close()
                 raise StoreMissing(

@@ -25,6 +25,7 @@ from schema.errors import BadRecord, StoreBusy, StoreCorrupt, StoreError, StoreM
 from schema.instants import MAX
 from schema.records import Amend, Change, Record, State, dump, scope_of
 from store.chain import GENESIS, READ, Cut, Row, checked, corrupt, cut_of, link, rewrite
+from store.files import READ_ONLY, connect
 from store.packing import NEWEST, PLAIN, Packer
 
 BLOB_OVER = 512 * 1024
@@ -47,8 +48,9 @@ class Entry:
 class SqliteLog:
     """One log file, with `<file>.lock` beside it for the one writer.
 
-    Raises StoreMissing when `readonly` and nothing is there, StoreBusy when another writer holds it, StoreVersion when
-    a newer Hindgraph wrote it, StoreCorrupt when it is not a log or lost rows at its end.
+    Raises StoreMissing when `readonly` and nothing is there, StoreBusy when another writer holds it, StoreError when
+    not `readonly` and it may only be read, StoreVersion when a newer Hindgraph wrote it, StoreCorrupt when it is not a
+    log or lost rows at its end.
     """
 
     def __init__(self, path: Path | str, *, readonly: bool = False) -> None:
@@ -61,7 +63,8 @@ class SqliteLog:
         if not readonly:
             self._lock = _take(self.path)
         try:
-            self._connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+            with self._guard():
+                self._connection = connect(self.path, readonly=readonly)
             try:
                 with self._guard():
                     self._open()
@@ -74,16 +77,12 @@ class SqliteLog:
             raise
 
     def _open(self) -> None:
-        run = self._connection.execute
-        run("PRAGMA busy_timeout = 10000")
         if self.readonly:
-            run("PRAGMA query_only = ON")
             if pending(self._connection, "log"):
                 raise StoreMissing(f"the log {self.path} is of an older Hindgraph", hint="replay to bring it up")
             return
-        run("PRAGMA journal_mode = WAL")
         # The log is what everything else is rebuilt from: an append that returned has reached the disk.
-        run("PRAGMA synchronous = FULL")
+        self._connection.execute("PRAGMA synchronous = FULL")
         migrate(self._connection, "log")
 
     def _load(self) -> None:
@@ -305,7 +304,8 @@ class SqliteLog:
         except sqlite3.OperationalError as error:
             if "locked" in str(error):
                 raise StoreBusy(f"the log {self.path} is held by another process") from error
-            raise StoreError(f"the log {self.path} cannot be used: {error}") from error
+            hint = "check the disk and its permissions"
+            raise StoreError(f"the log {self.path} cannot be used: {error}", hint=hint) from error
         except sqlite3.DatabaseError as error:
             raise StoreCorrupt(f"the log {self.path} is damaged at {where}: {error}") from error
 
@@ -347,7 +347,7 @@ def _take(path: Path) -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
-        raise StoreError(f"the log {path} cannot be written: {error}") from error
+        raise StoreError(f"the log {path} cannot be written: {error.strerror}", hint=READ_ONLY) from error
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
