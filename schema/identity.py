@@ -2,7 +2,8 @@
 
 A key is (source, scope, type, namespace, name); at any instant at most one object holds it. An incarnation of it is a
 uid. `type` is `group/Kind`, the core group spelled `core`. The text form has always six segments:
-`kubernetes/lab/apps/Deployment/shop/cart`, `-` for no namespace, `/` and `%` inside a segment percent-encoded.
+`kubernetes/lab/apps/Deployment/shop/cart`, `-` for no namespace, `/` and `%` inside a segment (and a namespace that is
+`-`) percent-encoded.
 """
 
 from __future__ import annotations
@@ -33,10 +34,13 @@ class Key(NamedTuple):
 
 @lru_cache(maxsize=32_768)  # The same few keys are written again and again; about 500 bytes each.
 def _text(key: Key) -> str:
-    return (
-        f"{_quote(key.source)}/{_quote(key.scope)}/{key.type}/"
-        f"{_quote(key.namespace) if key.namespace else '-'}/{_quote(key.name)}"
-    )
+    group, _, kind = key.type.partition("/")
+    parts = [_quote(key.source), _quote(key.scope), _quote(group), _quote(kind)]
+    if not key.namespace:
+        parts.append("-")
+    else:
+        parts.append("%2D" if key.namespace == "-" else _quote(key.namespace))
+    return "/".join([*parts, _quote(key.name)])
 
 
 def parse_key(text: str) -> Key:
@@ -48,7 +52,7 @@ def parse_key(text: str) -> Key:
     return Key(
         _unquote(source),
         _unquote(scope),
-        f"{group}/{kind}",
+        f"{_unquote(group)}/{_unquote(kind)}",
         None if namespace == "-" else _unquote(namespace),
         _unquote(name),
     )
@@ -96,4 +100,4 @@ def _quote(text: str) -> str:
 
 
 def _unquote(text: str) -> str:
-    return text.replace("%2F", "/").replace("%25", "%") if "%" in text else text
+    return text.replace("%2F", "/").replace("%2D", "-").replace("%25", "%") if "%" in text else text

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 
+import orjson
+
 from capture.kubernetes.actor import instant_of
-from schema.canonical import Json, hash128
-from schema.identity import type_of
+from capture.kubernetes.objects import key_of
+from schema.canonical import Json, canonical, hash128
+from schema.errors import BadRecord
 from schema.kinds import class_of
 from schema.records import Evidence, ObjectRef
 
@@ -27,12 +30,18 @@ class Events:
         self._heard: OrderedDict[str, tuple[int, int]] = OrderedDict()
 
     def hear(self, event: dict[str, Json], received: int) -> Evidence | None:
-        """The evidence of one Event as sent; None when it was heard before or names no object."""
+        """The evidence of one Event as sent; None when it was heard before. Raises BadRecord when it has no name, names
+        no object that can have a key, or cannot be stored."""
         meta, about = _map(event.get("metadata")), _map(event.get("involvedObject"))
-        uid = _text(meta.get("uid")) or f"{_text(meta.get('namespace'))}/{_text(meta.get('name'))}"
-        kind, name = _text(about.get("kind")), _text(about.get("name"))
-        if kind is None or name is None:
-            return None
+        uid, name = _text(meta.get("uid")), _text(meta.get("name"))
+        if uid is None and name is None:
+            raise BadRecord("an Event without a name")
+        uid = uid or f"{_text(meta.get('namespace'))}/{name}"
+        try:
+            canonical(event)
+        except orjson.JSONEncodeError as error:
+            raise BadRecord(f"an Event cannot be stored: {error}") from None
+        key = key_of({**about, "metadata": about, "apiVersion": about.get("apiVersion") or "v1"}, self._scope)
         at, count = effective_time(event, received), _count(event)
         before = self._heard.get(uid)
         if before is not None and (count, at) <= before:
@@ -41,7 +50,6 @@ class Events:
         self._heard.move_to_end(uid)
         if len(self._heard) > _REMEMBERED:
             self._heard.popitem(last=False)
-        type_ = type_of(_text(about.get("apiVersion")) or "v1", kind)
         message = _text(event.get("message"))
         source = _map(event.get("source"))
         return Evidence(
@@ -50,11 +58,11 @@ class Events:
             object=ObjectRef(
                 source="kubernetes",
                 scope=self._scope,
-                type=type_,
-                kind=kind,
-                class_=class_of(type_),
-                namespace=_text(about.get("namespace")),
-                name=name,
+                type=key.type,
+                kind=key.kind,
+                class_=class_of(key.type),
+                namespace=key.namespace,
+                name=key.name,
                 uid=_text(about.get("uid")),
             ),
             at=at,
@@ -87,7 +95,7 @@ def effective_time(event: dict[str, Json], received: int) -> int:
 
 def _count(event: dict[str, Json]) -> int:
     counts = (_map(event.get("series")).get("count"), event.get("count"))
-    return max((value for value in counts if isinstance(value, int)), default=1) or 1
+    return max((value for value in counts if isinstance(value, int) and 0 < value < 2**31), default=1)
 
 
 def _map(value: Json) -> dict[str, Json]:

@@ -2,10 +2,62 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import orjson
+
 from capture.kubernetes.actor import instant_of
 from capture.kubernetes.recording import Resource
 from capture.normalise import Prepared
 from schema.canonical import Json
+from schema.errors import BadRecord
+from schema.identity import Key, type_of
+
+LEVELS = 200
+"""Deepest nesting that is recorded. Parsers of JSON end at 254 levels, of which a record needs some for itself."""
+
+_LONGEST_VERSION = 256
+
+
+def key_of(body: dict[str, Json], scope: str) -> Key:
+    """The key of an object as sent. Raises BadRecord where it has none, or what is stored beside it cannot be."""
+    told = body.get("metadata")
+    if not isinstance(told, dict):
+        raise BadRecord("an object without metadata")
+    type_ = sound_type(body.get("apiVersion"), body.get("kind"))
+    name, namespace = told.get("name"), told.get("namespace")
+    if not isinstance(name, str) or not name:
+        raise BadRecord(f"a {body['kind']} without a name")
+    if namespace is not None and not isinstance(namespace, str):
+        raise BadRecord(f"{type_} {name[:253]} has a namespace that is no text")
+    version, generation = told.get("resourceVersion"), told.get("generation")
+    if isinstance(version, str) and len(version) > _LONGEST_VERSION:
+        raise BadRecord(f"{type_} {name[:253]} has a resourceVersion of {len(version)} characters")
+    if isinstance(generation, int) and not -(2**63) <= generation < 2**63:
+        raise BadRecord(f"{type_} {name[:253]} has a generation beyond 64 bits")
+    return Key("kubernetes", scope, type_, namespace or None, name)
+
+
+def sound_type(api_version: Json, kind: Json) -> str:
+    """`group/Kind` of what an object says. Raises BadRecord where it would read back as another."""
+    if not isinstance(api_version, str) or not isinstance(kind, str) or not kind or "/" in kind:
+        raise BadRecord(f"no kind of objects: {str(api_version)[:100]!r}, {str(kind)[:100]!r}")
+    parts = api_version.split("/")
+    if len(parts) > 2 or not all(parts):
+        raise BadRecord(f"no API version: {api_version[:100]!r}")
+    return type_of(api_version, kind)
+
+
+def is_too_deep(state: dict[str, Json], last: Mapping[str, Json]) -> bool:
+    """Whether something that is not of the last state already is nested beyond LEVELS."""
+    nested: Json = {name: value for name, value in state.items() if last.get(name) is not value}
+    for _ in range(254 - LEVELS):
+        nested = [nested]
+    try:
+        orjson.dumps(nested)
+    except orjson.JSONEncodeError:
+        return True
+    return False
 
 
 def without_guesses(body: dict[str, Json], state: dict[str, Json]) -> dict[str, Json]:

@@ -16,7 +16,16 @@ from capture.keys import NOTHING_DECLARED, Declared, declared_by
 from capture.kubernetes.actor import attribute, instant_of, last_written
 from capture.kubernetes.evidence import Events
 from capture.kubernetes.gone import Gone
-from capture.kubernetes.objects import incarnation, meta, named, older, without_guesses
+from capture.kubernetes.objects import (
+    LEVELS,
+    incarnation,
+    is_too_deep,
+    key_of,
+    meta,
+    named,
+    older,
+    without_guesses,
+)
 from capture.kubernetes.recording import BadLine, Line, Resource
 from capture.kubernetes.skipped import group_resource, is_skipped
 from capture.kubernetes.telling import Seen, Teller, anew, between, bounds, marked
@@ -24,8 +33,8 @@ from capture.kubernetes.watched import Known, Watch
 from capture.normalise import Prepared, prepare
 from capture.redact import Redactor
 from schema.canonical import Json
-from schema.errors import InputError
-from schema.identity import Key, type_of
+from schema.errors import BadRecord, InputError
+from schema.identity import Key
 from schema.instants import SECOND
 from schema.records import Change, Flag, Record, Valid
 
@@ -38,6 +47,8 @@ CHECKPOINT_AGE = 24 * 60 * 60 * SECOND
 
 EVERYTHING = "*"
 """The group-resource of a line that does not say what it was about."""
+
+_LONGEST_REASON = 1000
 
 GOES_ON = "the recording goes on"
 
@@ -132,7 +143,7 @@ class Reflector:
             return []
         watch.gap = True
         since = watch.last if watch.last is not None else t
-        return [self._tell.coverage(name, "gap", since, t, reason)]
+        return [self._tell.coverage(name, "gap", since, t, self._said(reason))]
 
     def _miss(self, name: str, t: int, reason: str) -> list[Record]:
         watch = self._watches.setdefault(name, Watch())
@@ -142,7 +153,11 @@ class Reflector:
         if watch.hole or watch.gap:
             return []
         watch.hole = True
-        return [self._tell.coverage(name, "gap", t, t, self._redactor.redact_text(reason))]
+        return [self._tell.coverage(name, "gap", t, t, self._said(reason))]
+
+    def _said(self, reason: str) -> str:
+        """A reason that came from outside, without secrets, of a length to be read and in whole characters."""
+        return self._redactor.redact_text(reason)[:_LONGEST_REASON].encode(errors="replace").decode()
 
     def _resume(self, name: str, t: int) -> list[Record]:
         watch = self._watches.get(name)
@@ -185,7 +200,11 @@ class Reflector:
             out.append(self._tell.coverage(name, "watching", line.t, line.t, "relist" if relist else "list"))
         missed = ["not an object"] * (len(line.items) - len(items))
         if name == "core/events":
-            out += [record for item in items for record in self._hear(item, line)]
+            for item in items:
+                try:
+                    out += self._hear(item, line)
+                except InputError as error:
+                    missed.append(error.message)
         else:
             prepared: list[Prepared] = []
             for item in items:
@@ -312,12 +331,10 @@ class Reflector:
 
     def _prepare(self, body: dict[str, Json], known: Known | None) -> Prepared:
         last = known.prepared if known is not None else None
-        return prepare(body, scope=self._scope, redactor=self._redactor, last=last)
+        prepared = prepare(body, scope=self._scope, redactor=self._redactor, last=last)
+        if is_too_deep(prepared.state, last.state if last is not None else {}):
+            raise BadRecord(f"{prepared.ref.type} {prepared.ref.name} is nested beyond {LEVELS} levels")
+        return prepared
 
     def _known_of(self, watch: Watch, body: dict[str, Json]) -> Known | None:
-        mine = meta(body)
-        type_ = type_of(str(body.get("apiVersion")), str(body.get("kind")))
-        namespace = mine.get("namespace")
-        return watch.known.get(
-            Key("kubernetes", self._scope, type_, str(namespace) if namespace else None, str(mine.get("name")))
-        )
+        return watch.known.get(key_of(body, self._scope))

@@ -153,7 +153,7 @@ def test_whatever_comes_no_change_shares_an_id(steps: list, version: str | None)
     assert all(parse(dumped(record)) == record for record in records)
 
 
-@pytest.mark.parametrize("version", ["9" * 5000, "", "-1", "٣"])
+@pytest.mark.parametrize("version", ["9" * 50, "", "-1", "٣"])
 def test_what_is_no_number_is_compared_by_equality_only(version: str) -> None:
     records = run(lst(0, cm(rv="10")), ev(1, "MODIFIED", cm(rv=version, data="2")), ev(2, "MODIFIED", cm(rv="11")))
     assert ops(records) == ["observe", "update", "update"]

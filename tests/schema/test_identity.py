@@ -16,13 +16,18 @@ GOLDEN = (-1887351382470674145, "9cdb8e4808fb21c5f06f74c86c3b16ad")
 
 # Slashes, percent signs and encoded ones are drawn often: they are what the text form has to keep apart.
 segments = st.text(st.sampled_from("ab-/%25F") | st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
-types = st.builds(type_of, st.sampled_from(["v1", "apps/v1", "a.example.com/v1beta1"]), st.sampled_from(["Pod", "X"]))
-namespaces = st.none() | segments.filter(lambda text: text != "-")
+types = st.one_of(
+    st.builds(type_of, st.sampled_from(["v1", "apps/v1", "a.example.com/v1beta1"]), st.sampled_from(["Pod", "X"])),
+    st.builds("{}/{}".format, segments.filter(lambda text: "/" not in text), segments),
+)
+namespaces = st.none() | segments | st.just("-")
 keys = st.builds(Key, segments, segments, types, namespaces, segments)
 
 
 @given(keys)
 @example(Key("%2F", "%25", "core/Pod", "%252F", "/%"))
+@example(Key("a", "-", "core/A/B", "-", "%2D"))
+@example(Key("a", "b", "%2F/%", "%2D", "-"))
 def test_a_key_reads_back_from_its_text(key: Key) -> None:
     assert parse_key(str(key)) == key
 
