@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo test test-full lint lock bench
+.PHONY: install demo test test-full test-cluster services-control-plane lint lock bench
 install: .venv/.installed
 
 .venv/.installed: requirements.lock pyproject.toml
@@ -20,6 +20,13 @@ test: install
 # The long form: 500,000 probes of the ledger against the oracle.
 test-full: install
 	HINDGRAPH_FULL=1 $(BIN)/python -m pytest -n 2 -rP
+
+# Against a real kube-apiserver of this machine, built on first use (needs Go; docs/testing.md).
+test-cluster: install services-control-plane
+	HINDGRAPH_REQUIRE_SERVICES=1 $(BIN)/python -m pytest -m cluster -rP
+
+services-control-plane:
+	tests/services/build_control_plane.sh
 
 lint: install
 	$(BIN)/ruff check .
