@@ -31,8 +31,8 @@ def key_of(body: dict[str, Json], scope: str) -> Key:
     if namespace is not None and not isinstance(namespace, str):
         raise BadRecord(f"{type_} {name[:253]} has a namespace that is no text")
     version, generation = told.get("resourceVersion"), told.get("generation")
-    if isinstance(version, str) and len(version) > _LONGEST_VERSION:
-        raise BadRecord(f"{type_} {name[:253]} has a resourceVersion of {len(version)} characters")
+    if isinstance(version, str) and (len(version) > _LONGEST_VERSION or not version.isprintable()):
+        raise BadRecord(f"{type_} {name[:253]} has a resourceVersion that is none, of {len(version)} characters")
     if isinstance(generation, int) and not -(2**63) <= generation < 2**63:
         raise BadRecord(f"{type_} {name[:253]} has a generation beyond 64 bits")
     return Key("kubernetes", scope, type_, namespace or None, name)

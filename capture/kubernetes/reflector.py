@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from capture.diff import diff
 from capture.keys import NOTHING_DECLARED, Declared, declared_by
-from capture.kubernetes.actor import attribute, instant_of, last_written
+from capture.kubernetes.actor import attribute, creator, instant_of, last_written
 from capture.kubernetes.evidence import Events
 from capture.kubernetes.gone import Gone
 from capture.kubernetes.objects import (
@@ -262,10 +262,10 @@ class Reflector:
             new = anew(new, last.anew, None)
         self._learn(new)
         found = diff(old.state, new.state, new.ref.type, self._declared_for(new))
-        actor, claimed = attribute(old.managed, new.managed)
         lower = max(seen.since, known.valid.not_before)
         # Over a gap several writes may lie; the last of them bounds nothing from below.
         several = "from_relist" in seen.flags or watch.in_doubt(known)
+        actor, claimed = attribute(old.managed, new.managed, new.ref.type, found.fields, relisted=several, since=lower)
         valid = between(lower, seen.t, None if several else claimed, "managedFields")
         known.prepared, known.valid, known.changes = new, valid, known.changes + 1
         out.append(self._tell.change("update", new, valid, seen, base=old.digest, found=found, actor=actor))
@@ -292,7 +292,7 @@ class Reflector:
         found = None
         if before is not None:
             found = diff(before.state, new.state, new.ref.type, self._declared_for(new))
-        actor, _ = attribute((), new.managed)
+        actor = attribute((), new.managed)[0] if observing else creator(new.managed)
         return self._tell.change(
             "observe" if observing else "create", new, valid, seen, found=found, actor=actor,
             replaced=before is not None, last_written=written if observing else None,

@@ -45,6 +45,7 @@ MALFORMED: dict[str, dict[str, Any]] = {
     "an integer over 64 bits": {**cm(), "data": {"size": 2**64}},
     "a generation over 64 bits": with_meta(generation=2**63),
     "a version of 5000 digits": with_meta(resourceVersion="9" * 5000),
+    "a version of half a character": with_meta(resourceVersion="\ud800"),
     "no name": with_meta(name=None),
     "an empty name": with_meta(name=""),
     "a name that is a number": with_meta(name=7),
@@ -121,6 +122,17 @@ def test_a_claimed_instant_that_is_none_is_as_if_it_were_not_there(claim: Any) -
     marked = with_meta(creationTimestamp=claim, deletionTimestamp=claim, managedFields=managed, resourceVersion="11")
     records = run(lst(0, cm()), ev(1, "MODIFIED", marked), ev(2, "DELETED", marked), ev(3, "ADDED", marked))
     assert ops(records)[:3] == ["observe", "update", "delete"]
+
+
+@pytest.mark.parametrize("said", [{"manager": "\ud800"}, {"fieldsV1": deep(5000)}, {"time": "9" * 5000}])
+def test_a_manager_that_says_nothing_of_use_does_not_spoil_the_object(said: dict[str, Any]) -> None:
+    one = with_meta(managedFields=[{"manager": "m", "time": "2026-03-01T03:00:04Z", "fieldsV1": {}, **said}])
+    two = {**copy.copy(one), "metadata": {**one["metadata"], "resourceVersion": "11"}, "data": {"size": "2"}}
+    two["metadata"]["managedFields"] = [{"manager": "m", "fieldsV1": {}, **said, "time": "2026-03-01T03:00:04Z"}]
+    for new in (two, {**two, "metadata": {**two["metadata"], "managedFields": [{**said, "fieldsV1": deep(5000)}]}}):
+        records = run(lst(0, one), ev(5, "MODIFIED", new))
+        assert ops(records) == ["observe", "update"]
+        assert all(parse(dump(record)) == record for record in records)
 
 
 NAMES = st.text(st.sampled_from("ab-/%2FD5") | st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)

@@ -113,6 +113,17 @@ def test_the_gap_gives_up_what_happened_in_it():
     assert all(change.valid.not_before >= lost.valid.from_ for change in inside)
 
 
+def test_what_happened_in_the_gap_is_told_of_who_asked_for_it_not_of_who_reported_last():
+    inside = {
+        (change.op, change.object.kind, change.object.name): change.actor
+        for change in changes(named("watch_gap"))
+        if "from_relist" in change.flags and change.op != "delete"
+    }
+    asked = inside["update", "Deployment", "cart"]
+    assert (asked.manager, asked.subresource, asked.confidence) == ("kubectl-set", None, 0.7)
+    assert inside["create", "Deployment", "stock-probe"].manager == "kubectl-client-side-apply"
+
+
 def test_a_workload_applied_again_differs_from_its_predecessor_in_one_place_of_its_spec():
     (made,) = [change for change in changes(named("reapply_host")) if "replaced" in change.flags]
     assert made.op == "create"
