@@ -101,7 +101,7 @@ class Reflector:
         if line.type == "LIST":
             return out + self._list(name, watch, line)
         body = line.object or {}
-        if line.type == "ERROR" or body.get("kind") == "Status":
+        if line.type == "ERROR" or (body.get("kind") == "Status" and body.get("apiVersion", "v1") == "v1"):
             code = body.get("code")
             if code == 429:  # Too many requests: the version stays good, nothing is lost.
                 self.counts["throttled"] += 1

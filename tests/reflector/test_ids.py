@@ -106,12 +106,6 @@ def test_a_restored_backup_uses_its_versions_again() -> None:
     assert state["data"] == {"size": "c"}
 
 
-def test_a_backup_restored_while_nobody_watched_is_an_epoch_break() -> None:
-    first = run(lst(0, cm(rv="90", data="new"), rv="95"))
-    (back,) = changes(run(lst(9, cm(rv="20", data="old"), rv="30"), core=restarted(first)))
-    assert (back.op, "epoch_break" in back.flags, back.source_version.anew) == ("update", True, T0 + 9 * S)
-
-
 def test_names_with_and_without_a_namespace_go_in_one_list() -> None:
     whole = cm()
     del whole["metadata"]["namespace"]

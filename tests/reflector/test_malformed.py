@@ -138,7 +138,9 @@ def test_a_manager_that_says_nothing_of_use_does_not_spoil_the_object(said: dict
 NAMES = st.text(st.sampled_from("ab-/%2FD5") | st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
 
 
-@given(NAMES, NAMES | st.just("-"), NAMES, st.sampled_from(["v1", "apps/v1"]) | NAMES)
+@given(
+    NAMES, NAMES | st.just("-"), NAMES.filter(lambda kind: kind != "Status"), st.sampled_from(["v1", "apps/v1"]) | NAMES
+)
 def test_what_is_stored_has_a_key_that_reads_back(name: str, namespace: str, kind: str, api_version: str) -> None:
     body = {**with_meta(name=name, namespace=namespace), "kind": kind, "apiVersion": api_version}
     about = {"apiVersion": api_version, "kind": kind, "namespace": namespace, "name": name}

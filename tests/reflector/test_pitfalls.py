@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 from capture.kubernetes.recording import Line, Resource
 from capture.kubernetes.reflector import Reflector
+from capture.normalise import recalled
 from capture.redact import Redactor
 from schema import instants
 from schema.records import Change, Coverage, Evidence, Record
@@ -13,6 +16,7 @@ from schema.records import Change, Coverage, Evidence, Record
 T0 = instants.parse("2026-03-01T03:00:00Z")
 S = instants.SECOND
 R = "v1/configmaps"
+CMS = "core/configmaps"
 
 
 def reflector() -> Reflector:
@@ -82,6 +86,11 @@ def test_1_2_3_an_error_in_the_stream_opens_a_gap_and_is_never_an_object(code):
         records = run(lst(0, cm()), ev(5, type_, status))
         assert ops(records) == ["observe"]
         assert covers(records) == [("watching", "list"), ("gap", str(code))]
+
+
+def test_3_a_custom_resource_may_be_called_status():
+    body = {**cm(rv="10"), "apiVersion": "a.example/v1", "kind": "Status"}
+    assert ops(run(lst(0, r="a.example/v1/statuses"), ev(1, "ADDED", body, r="a.example/v1/statuses"))) == ["create"]
 
 
 def test_23_too_many_requests_keeps_the_version():
@@ -189,6 +198,14 @@ def test_8_added_before_any_list_is_observed():
     assert ops(run(ev(1, "ADDED", cm(rv="9")), ev(1, "ADDED", cm(name="b", uid="u2", rv="3")))) == ["observe"] * 2
 
 
+def test_9_a_list_older_than_what_was_recorded_before_a_restart_is_an_epoch_break():
+    (first,) = changes(run(lst(0, cm(rv="90", data="new"), rv="95")))
+    core = reflector()
+    core.recall([(recalled(first.object, first.patch[0]["value"], first.source_version), first.valid)], {CMS: T0})
+    (back,) = changes(run(lst(9, cm(rv="20", data="old"), rv="30"), core=core))
+    assert (back.op, "epoch_break" in back.flags) == ("update", True)
+
+
 def test_10_a_list_older_than_the_last_is_an_epoch_break():
     records = run(lst(0, cm(rv="90"), rv="100"), gap(5), lst(9, cm(rv="20", data="0"), rv="30"))
     assert changes(records)[-1].op == "update"
@@ -218,6 +235,11 @@ def test_17_a_bare_version_bump_is_noise_with_nothing_to_apply():
     assert bump.base == bump.digest
 
 
+def test_29_each_state_is_told_though_they_came_in_one_instant():
+    records = run(lst(0, cm()), *(ev(5, "MODIFIED", cm(rv=str(rv), data=str(rv))) for rv in (11, 12, 13)))
+    assert [f.after for one in changes(records)[1:] for f in one.fields] == ["11", "12", "13"]
+
+
 def test_32_the_second_spelling_of_events_and_leases_are_counted_not_recorded():
     core = reflector()
     lines = [lst(0, cm(), r="coordination.k8s.io/v1/leases"), ev(1, "ADDED", cm(), r="events.k8s.io/v1/events")]
@@ -233,6 +255,20 @@ def test_34_another_served_version_of_one_resource_is_no_new_object():
     records = run(first, lst(5, deploy("v2", "11"), r="apps/v2/deployments"))
     assert ops(records) == ["observe", "update"]
     assert "noise" in changes(records)[-1].flags
+
+
+def test_40_what_is_kept_does_not_grow_with_what_was_seen():
+    core = reflector()
+    run(lst(0, cm(rv="1")), core=core)
+    held = []
+    for start in (2, 1002):
+        for rv in range(start, start + 1000):
+            core.feed(
+                ev(rv, "MODIFIED", cm(rv=str(rv), data=f"{rv} {'x' * 1000}", managedFields=managed("now", str(rv))))
+            )
+        gc.collect()
+        held.append(len(gc.get_objects()))
+    assert abs(held[1] - held[0]) < 500
 
 
 def event(count=1, rv="1", **more):
@@ -271,6 +307,7 @@ def test_41_an_event_needs_no_known_target():
         ({"series": None, "lastTimestamp": "2026-03-01T02:02:00Z", "eventTime": "2026-03-01T02:03:00.000001Z"}, 2),
         ({"lastTimestamp": None, "eventTime": "2026-03-01T02:03:00Z", "firstTimestamp": "2026-03-01T02:04:00Z"}, 3),
         ({"lastTimestamp": None, "eventTime": None, "firstTimestamp": "2026-03-01T02:04:00Z"}, 4),
+        ({"metadata": {"name": "a.1", "creationTimestamp": "2026-03-01T02:05:00Z"}}, 5),
     ],
 )
 def test_42_the_instant_of_an_event_is_the_first_place_that_has_one(claims, minute):
@@ -291,6 +328,13 @@ def test_44_an_old_event_is_kept_with_both_clocks():
 def test_46_an_event_listed_again_is_not_heard_twice():
     old = event(lastTimestamp="2026-03-01T02:00:00Z")
     assert len(heard(lst(0, old, r="v1/events"), lst(5, old, r="v1/events"))) == 1
+
+
+def test_46_an_event_heard_again_after_a_restart_is_the_same_evidence():
+    old = event(lastTimestamp="2026-03-01T02:00:00Z")
+    first, again = heard(lst(0, old, r="v1/events")), heard(lst(500, old, r="v1/events"))
+    assert first[0].id == again[0].id
+    assert first[0].id != heard(lst(500, event(2), r="v1/events"))[0].id
 
 
 def managed(at, manager="kubectl"):
@@ -335,6 +379,21 @@ def test_47_marked_for_deletion_is_an_update_and_gone_is_the_delete():
     assert changes(records)[-1].valid.not_before == T0 + 4 * S
 
 
+def test_47_what_blocks_a_deletion_is_told_and_its_last_finalizer_deletes():
+    marked = {"deletionTimestamp": "2026-03-01T03:00:05Z", "deletionGracePeriodSeconds": 0}
+    blocked = cm(rv="11", finalizers=["a/b", "c/d"], **marked)
+    one_less = cm(rv="12", finalizers=["c/d"], **marked)
+    records = run(
+        lst(0, cm(finalizers=["a/b", "c/d"])), ev(5, "MODIFIED", blocked), ev(20, "MODIFIED", one_less),
+        ev(40, "DELETED", cm(rv="13", **marked)),
+    )  # fmt: skip
+    assert ops(records) == ["observe", "update", "update", "delete"]
+    _, mark, freed, gone = changes(records)
+    assert "metadata.deletionTimestamp" in [f.path for f in mark.fields]
+    assert [(f.path, f.effect) for f in freed.fields] == [('metadata.finalizers[v:"a/b"]', "removed")]
+    assert (gone.valid.not_before, gone.valid.not_after) == (T0 + 30 * S, T0 + 40 * S)
+
+
 @pytest.mark.parametrize("grace", [-(10**14), 10**14, True, "30"])
 def test_47_a_grace_that_no_calendar_holds_bounds_nothing(grace):
     body = cm(rv="11", deletionTimestamp="2026-03-01T03:00:34Z", deletionGracePeriodSeconds=grace)
@@ -373,6 +432,28 @@ def test_53_without_uid_the_creation_tells_incarnations_apart():
 
     old, new = bare("10", "2026-02-01T00:00:00Z"), bare("12", "2026-03-01T03:00:04Z")
     assert ops(run(lst(0, old), ev(5, "MODIFIED", new))) == ["observe", "delete", "create"]
+
+
+def test_54_another_spelling_is_no_news():
+    def quota(rv, amount):
+        return {**cm(rv=rv), "kind": "ResourceQuota", "spec": {"hard": {"cpu": amount}}}
+
+    path = "v1/resourcequotas"
+    same, other = changes(
+        run(lst(0, quota("1", "1"), r=path), ev(5, "MODIFIED", quota("2", "1000m"), r=path),
+            ev(6, "MODIFIED", quota("3", "1500m"), r=path))
+    )[1:]  # fmt: skip
+    assert ([f.path for f in same.fields], "noise" in same.flags, len(same.patch)) == ([], True, 1)
+    assert [(f.path, f.before, f.after) for f in other.fields] == [("spec.hard.cpu", "1000m", "1500m")]
+
+
+def test_55_the_status_of_a_custom_resource_is_news():
+    def widget(rv, phase):
+        return {**cm(rv=rv), "apiVersion": "a.example/v1", "kind": "Widget", "status": {"phase": phase}}
+
+    path = "a.example/v1/widgets"
+    records = run(lst(0, widget("1", "a"), r=path), ev(5, "MODIFIED", widget("2", "b"), r=path))
+    assert ([f.path for f in changes(records)[-1].fields], changes(records)[-1].flags) == (["status.phase"], [])
 
 
 def test_58_a_list_not_wholly_understood_deletes_nothing():
