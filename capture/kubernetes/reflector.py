@@ -1,9 +1,8 @@
 """The state machine between watch lines and records, without I/O: a live watch and a replayed file go through it alike.
 
-It keeps the last prepared state of every object per resource, tells a change from a repetition, a gap from a deletion
-and an incarnation from its successor. Redaction and normal form are left to `capture.normalise`, what differs to
-`capture.diff`, the tool behind a change to `actor`, Events to `evidence`, the making of records to `telling`, reading
-files to `recording`.
+It knows what a line says of its watch: a gap from a deletion, a list from a relist, a hole and what is in doubt since.
+What a state says of an object is left to `lives`, redaction and normal form to `capture.normalise`, Events to
+`evidence`, the making of records to `telling`, reading files to `recording`.
 """
 
 from __future__ import annotations
@@ -11,39 +10,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from capture.diff import diff
-from capture.keys import NOTHING_DECLARED, Declared, declared_by
-from capture.kubernetes.actor import attribute, creator, instant_of, last_written
 from capture.kubernetes.evidence import Events
-from capture.kubernetes.gone import Gone
-from capture.kubernetes.objects import (
-    LEVELS,
-    incarnation,
-    is_too_deep,
-    key_of,
-    meta,
-    named,
-    older,
-    without_guesses,
-)
+from capture.kubernetes.lives import Lives
+from capture.kubernetes.objects import LEVELS, is_too_deep, key_of, named, without_guesses
 from capture.kubernetes.recording import BadLine, Line, Resource
 from capture.kubernetes.skipped import group_resource, is_skipped
-from capture.kubernetes.telling import Seen, Teller, anew, between, bounds, marked
+from capture.kubernetes.telling import Seen, Teller
 from capture.kubernetes.watched import Known, Watch
 from capture.normalise import Prepared, prepare
 from capture.redact import Redactor
 from schema.canonical import Json
 from schema.errors import BadRecord, InputError
-from schema.identity import Key
 from schema.instants import SECOND
 from schema.records import Change, Flag, Record, Valid
 
 LAG = 10 * SECOND
 """A watch delivers a change within this time; measured: 1.3 s at most."""
-
-CHECKPOINT_CHANGES = 64
-CHECKPOINT_AGE = 24 * 60 * 60 * SECOND
-"""After so many changes, or so long since its last whole state, the next change of an object is followed by one."""
 
 EVERYTHING = "*"
 """The group-resource of a line that does not say what it was about."""
@@ -51,8 +33,6 @@ EVERYTHING = "*"
 _LONGEST_REASON = 1000
 
 GOES_ON = "the recording goes on"
-
-_CRD = "apiextensions.k8s.io/CustomResourceDefinition"
 
 
 class Reflector:
@@ -64,10 +44,9 @@ class Reflector:
         self._redactor = redactor
         self._tell = Teller(scope, epoch, redactor.key_id)
         self._resources = {resource.path: resource for resource in resources}
+        self._lives = Lives(self._tell, self.counts)
         self._watches: dict[str, Watch] = {}
-        self._gone = Gone()
         self._events = Events(scope, redactor.redact_text)
-        self._declared: dict[tuple[str, str], Declared] = {}
 
     def recall(self, objects: Iterable[tuple[Prepared, Valid]], ended: Mapping[str, int]) -> None:
         """Go on where an earlier run ended: what was alive then, and until when each group-resource was watched.
@@ -80,8 +59,7 @@ class Reflector:
             name = resources.get(("" if group == "core" else group, kind))
             if name is not None and name in ended:
                 watch = self._watches.setdefault(name, Watch())
-                watch.known[prepared.key] = Known(prepared, valid, valid.not_after)
-                self._learn(prepared)
+                self._lives.recall(watch, Known(prepared, valid, valid.not_after))
         for name, last in ended.items():
             watch = self._watches.setdefault(name, Watch())
             watch.listed, watch.gap, watch.last = True, True, last
@@ -174,18 +152,14 @@ class Reflector:
         if line.type == "DELETED" and known is not None:
             body = without_guesses(body, known.prepared.state)
         prepared = self._prepare(body, known)
-        holder = known.prepared if known is not None else None
-        another = holder is None or incarnation(holder) != incarnation(prepared)
-        # The end of an incarnation whose successor is here already is late whatever it says.
-        if another and ((line.type == "DELETED" and holder is not None) or self._gone.is_late(prepared, holder)):
-            self.counts["stale"] += 1
+        if self._lives.is_late(watch, prepared, ended=line.type == "DELETED"):
             return []
         if line.type != "DELETED":
-            return self._put(watch, prepared, seen, observing=not watch.listed)
+            return self._lives.put(watch, prepared, seen, observing=not watch.listed)
         out: list[Record] = []
         if known is None or known.prepared.digest != prepared.digest:
-            out = [one for one in self._put(watch, prepared, seen, observing=False) if isinstance(one, Change)]
-        return [*out, self._drop(watch, prepared.key, seen, prepared.source_version.version, body=body)]
+            out = [one for one in self._lives.put(watch, prepared, seen, observing=False) if isinstance(one, Change)]
+        return [*out, self._lives.drop(watch, prepared.key, seen, prepared.source_version.version, body=body)]
 
     def _list(self, name: str, watch: Watch, line: Line) -> list[Record]:
         resource = self._resources.get(line.resource)
@@ -214,9 +188,9 @@ class Reflector:
                     missed.append(error.message)
             if not missed:
                 # Never delete by "not in this list" unless the whole list was understood.
-                out += self._missing(watch, {one.key for one in prepared}, seen, line.rv)
+                out += self._lives.missing(watch, {one.key for one in prepared}, seen, line.rv)
             for one in prepared:
-                out += self._put(watch, one, seen, observing=not relist)
+                out += self._lives.put(watch, one, seen, observing=not relist)
         watch.listed, watch.gap, watch.hole, watch.version = True, False, False, line.rv or watch.version
         watch.last = max(line.t, watch.last or line.t)
         if missed:
@@ -225,102 +199,6 @@ class Reflector:
             return out + self._miss(name, line.t, reason)
         watch.doubt = None
         return out
-
-    def _missing(self, watch: Watch, there: set[Key], seen: Seen, version: str | None) -> list[Record]:
-        """The ends of what a whole LIST of some version does not have any more."""
-        since = seen.since if watch.last is None else min(seen.since, watch.last)
-        gone = Seen(seen.t, since, ("final_state_unknown", *seen.flags))
-        keys = sorted(watch.known.keys() - there, key=str)
-        return [self._drop(watch, key, watch.doubted(gone, watch.known[key]), version) for key in keys]
-
-    def _put(self, watch: Watch, new: Prepared, seen: Seen, *, observing: bool) -> list[Record]:
-        """A state of an object that is there: first seen, changed, made anew, or nothing new."""
-        known = watch.known.get(new.key)
-        out: list[Record] = []
-        born = instant_of(meta(new.state).get("creationTimestamp"))
-        seen = watch.doubted(seen, known)
-        if known is not None and incarnation(known.prepared) != incarnation(new):
-            # Claimed in whole seconds: the predecessor was gone before the end of that second.
-            until = seen.t if born is None else max(min(seen.t, born + SECOND), known.valid.not_after)
-            flags: list[Flag] = [flag for flag in seen.flags if flag != "final_state_unknown"]
-            gone = Seen(until, min(seen.since, until), ("final_state_unknown", *flags))
-            out.append(self._drop(watch, new.key, gone, new.source_version.version, observed=seen.t))
-            known = None
-        if known is None:
-            return [*out, self._open(watch, new, seen, born, observing=observing)]
-        old = known.prepared
-        version, last = new.source_version.version, old.source_version
-        if version is not None and version == last.version and new.digest == old.digest:
-            self.counts["unchanged"] += 1
-            return out
-        if "epoch_break" not in seen.flags and older(version, last.version):
-            self.counts["stale"] += 1
-            return out
-        if not older(last.version, version):
-            new = anew(new, seen.t, last.anew)
-        elif last.anew is not None:
-            new = anew(new, last.anew, None)
-        self._learn(new)
-        found = diff(old.state, new.state, new.ref.type, self._declared_for(new))
-        lower = max(seen.since, known.valid.not_before)
-        # Over a gap several writes may lie; the last of them bounds nothing from below.
-        several = "from_relist" in seen.flags or watch.in_doubt(known)
-        actor, claimed = attribute(old.managed, new.managed, new.ref.type, found.fields, relisted=several, since=lower)
-        valid = between(lower, seen.t, None if several else claimed, "managedFields")
-        known.prepared, known.valid, known.changes = new, valid, known.changes + 1
-        out.append(self._tell.change("update", new, valid, seen, base=old.digest, found=found, actor=actor))
-        if known.changes >= CHECKPOINT_CHANGES or seen.t - known.whole_at >= CHECKPOINT_AGE:
-            known.changes, known.whole_at = 0, seen.t
-            out.append(self._tell.state(new, valid, seen.t))
-        return out
-
-    def _open(self, watch: Watch, new: Prepared, seen: Seen, born: int | None, *, observing: bool) -> Change:
-        self._learn(new)
-        death, before = self._gone.death_of(new), self._gone.predecessor(new.key)
-        observing = observing and death is None
-        written = last_written(new.managed)
-        if observing:
-            valid = (
-                bounds(min(born, seen.t), seen.t, "creationTimestamp") if born is not None else bounds(seen.t, seen.t)
-            )
-        else:
-            valid = between(seen.since, seen.t, born, "creationTimestamp")
-            if death is not None or valid.clock == "recorder":
-                # Not born since it was not there: nobody knows what it was before.
-                new = anew(new, seen.t, None if death is None else death.anew)
-        watch.known[new.key] = Known(new, valid, seen.t)
-        found = None
-        if before is not None:
-            found = diff(before.state, new.state, new.ref.type, self._declared_for(new))
-        actor = attribute((), new.managed)[0] if observing else creator(new.managed)
-        return self._tell.change(
-            "observe" if observing else "create", new, valid, seen, found=found, actor=actor,
-            replaced=before is not None, last_written=written if observing else None,
-        )  # fmt: skip
-
-    def _drop(
-        self,
-        watch: Watch,
-        key: Key,
-        seen: Seen,
-        version: str | None,
-        *,
-        body: dict[str, Json] | None = None,
-        observed: int | None = None,
-    ) -> Change:
-        known = watch.known.pop(key)
-        self._gone.add(known.prepared, version, sure=body is not None)
-        lower = max(seen.since, min(known.valid.not_before, seen.t))
-        valid = between(lower, seen.t, marked(meta(body)) if body is not None else None, "deletionTimestamp")
-        return self._tell.change("delete", known.prepared, valid, seen, base=known.prepared.digest, observed=observed)
-
-    def _learn(self, new: Prepared) -> None:
-        """A CustomResourceDefinition tells how the lists of its objects are keyed."""
-        if new.ref.type == _CRD:
-            self._declared.update(declared_by(new.state))
-
-    def _declared_for(self, one: Prepared) -> Declared:
-        return self._declared.get((one.source_version.served or "", one.ref.kind), NOTHING_DECLARED)
 
     def _hear(self, body: dict[str, Json], line: Line) -> list[Record]:
         heard = self._events.hear(body, line.t)

@@ -8,8 +8,8 @@ from importlib.resources import files
 import orjson
 import pytest
 
+from capture.kubernetes.lives import CHECKPOINT_AGE, CHECKPOINT_CHANGES
 from capture.kubernetes.recording import BadLine, Line, parse_line
-from capture.kubernetes.reflector import CHECKPOINT_AGE, CHECKPOINT_CHANGES
 from capture.kubernetes.replay import capture_file
 from capture.kubernetes.skipped import is_skipped
 from capture.redact import Redactor

@@ -1,0 +1,152 @@
+"""The lives of objects: what a state that was seen, or missed, says of one, after what was known of it.
+
+A change is told from a repetition, an incarnation from its successor, late news from news; who made a change is left to
+`actor`, what is remembered of the dead to `gone`. Which states come in, and how sure that is, is the reflector's.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from capture.diff import diff
+from capture.keys import NOTHING_DECLARED, Declared, declared_by
+from capture.kubernetes.actor import attribute, creator, last_written
+from capture.kubernetes.gone import Gone
+from capture.kubernetes.objects import incarnation, instant_of_birth, meta, older
+from capture.kubernetes.telling import Seen, Teller, anew, between, bounds, marked
+from capture.kubernetes.watched import Known, Watch
+from capture.normalise import Prepared
+from schema.canonical import Json
+from schema.identity import Key
+from schema.instants import SECOND
+from schema.records import Change, Flag, Record
+
+CHECKPOINT_CHANGES = 64
+CHECKPOINT_AGE = 24 * 60 * 60 * SECOND
+"""After so many changes, or so long since its last whole state, the next change of an object is followed by one."""
+
+_CRD = "apiextensions.k8s.io/CustomResourceDefinition"
+
+
+class Lives:
+    """All objects of one scope; those that are alive are held by their watches. `counts`: what gave no record."""
+
+    def __init__(self, tell: Teller, counts: Counter[str]) -> None:
+        self._tell = tell
+        self._counts = counts
+        self._gone = Gone()
+        self._declared: dict[tuple[str, str], Declared] = {}
+
+    def recall(self, watch: Watch, known: Known) -> None:
+        """It was alive when an earlier run ended."""
+        watch.known[known.prepared.key] = known
+        self._learn(known.prepared)
+
+    def is_late(self, watch: Watch, new: Prepared, *, ended: bool) -> bool:
+        """Whether an event, of its end or not, is of an incarnation that is over already; it is counted."""
+        known = watch.known.get(new.key)
+        if known is not None and incarnation(known.prepared) == incarnation(new):
+            return False
+        # The end of an incarnation whose successor is here already is late whatever it says.
+        late = known is not None and ended
+        if not late and not self._gone.is_late(new, known.prepared if known is not None else None):
+            return False
+        self._counts["stale"] += 1
+        return True
+
+    def missing(self, watch: Watch, there: set[Key], seen: Seen, version: str | None) -> list[Record]:
+        """The ends of what a whole LIST of some version does not have any more."""
+        since = seen.since if watch.last is None else min(seen.since, watch.last)
+        gone = Seen(seen.t, since, ("final_state_unknown", *seen.flags))
+        keys = sorted(watch.known.keys() - there, key=str)
+        return [self.drop(watch, key, watch.doubted(gone, watch.known[key]), version) for key in keys]
+
+    def put(self, watch: Watch, new: Prepared, seen: Seen, *, observing: bool) -> list[Record]:
+        """A state of an object that is there: first seen, changed, made anew, or nothing new."""
+        known = watch.known.get(new.key)
+        out: list[Record] = []
+        born = instant_of_birth(new)
+        seen = watch.doubted(seen, known)
+        if known is not None and incarnation(known.prepared) != incarnation(new):
+            # Claimed in whole seconds: the predecessor was gone before the end of that second.
+            until = seen.t if born is None else max(min(seen.t, born + SECOND), known.valid.not_after)
+            flags: list[Flag] = [flag for flag in seen.flags if flag != "final_state_unknown"]
+            gone = Seen(until, min(seen.since, until), ("final_state_unknown", *flags))
+            out.append(self.drop(watch, new.key, gone, new.source_version.version, observed=seen.t))
+            known = None
+        if known is None:
+            return [*out, self._open(watch, new, seen, born, observing=observing)]
+        old = known.prepared
+        version, last = new.source_version.version, old.source_version
+        if version is not None and version == last.version and new.digest == old.digest:
+            self._counts["unchanged"] += 1
+            return out
+        if "epoch_break" not in seen.flags and older(version, last.version):
+            self._counts["stale"] += 1
+            return out
+        if not older(last.version, version):
+            new = anew(new, seen.t, last.anew)
+        elif last.anew is not None:
+            new = anew(new, last.anew, None)
+        self._learn(new)
+        found = diff(old.state, new.state, new.ref.type, self._declared_for(new))
+        lower = max(seen.since, known.valid.not_before)
+        # Over a gap several writes may lie; the last of them bounds nothing from below.
+        several = "from_relist" in seen.flags or watch.in_doubt(known)
+        actor, claimed = attribute(old.managed, new.managed, new.ref.type, found.fields, relisted=several, since=lower)
+        valid = between(lower, seen.t, None if several else claimed, "managedFields")
+        known.prepared, known.valid, known.changes = new, valid, known.changes + 1
+        out.append(self._tell.change("update", new, valid, seen, base=old.digest, found=found, actor=actor))
+        if known.changes >= CHECKPOINT_CHANGES or seen.t - known.whole_at >= CHECKPOINT_AGE:
+            known.changes, known.whole_at = 0, seen.t
+            out.append(self._tell.state(new, valid, seen.t))
+        return out
+
+    def _open(self, watch: Watch, new: Prepared, seen: Seen, born: int | None, *, observing: bool) -> Change:
+        self._learn(new)
+        death, before = self._gone.death_of(new), self._gone.predecessor(new.key)
+        observing = observing and death is None
+        written = last_written(new.managed)
+        if observing:
+            valid = (
+                bounds(min(born, seen.t), seen.t, "creationTimestamp") if born is not None else bounds(seen.t, seen.t)
+            )
+        else:
+            valid = between(seen.since, seen.t, born, "creationTimestamp")
+            if death is not None or valid.clock == "recorder":
+                # Not born since it was not there: nobody knows what it was before.
+                new = anew(new, seen.t, None if death is None else death.anew)
+        watch.known[new.key] = Known(new, valid, seen.t)
+        found = None
+        if before is not None:
+            found = diff(before.state, new.state, new.ref.type, self._declared_for(new))
+        actor = attribute((), new.managed)[0] if observing else creator(new.managed)
+        return self._tell.change(
+            "observe" if observing else "create", new, valid, seen, found=found, actor=actor,
+            replaced=before is not None, last_written=written if observing else None,
+        )  # fmt: skip
+
+    def drop(
+        self,
+        watch: Watch,
+        key: Key,
+        seen: Seen,
+        version: str | None,
+        *,
+        body: dict[str, Json] | None = None,
+        observed: int | None = None,
+    ) -> Change:
+        """The end of a living object, as of `version` of its resource; `body`: what the watch said of it, if it did."""
+        known = watch.known.pop(key)
+        self._gone.add(known.prepared, version, sure=body is not None)
+        lower = max(seen.since, min(known.valid.not_before, seen.t))
+        valid = between(lower, seen.t, marked(meta(body)) if body is not None else None, "deletionTimestamp")
+        return self._tell.change("delete", known.prepared, valid, seen, base=known.prepared.digest, observed=observed)
+
+    def _learn(self, new: Prepared) -> None:
+        """A CustomResourceDefinition tells how the lists of its objects are keyed."""
+        if new.ref.type == _CRD:
+            self._declared.update(declared_by(new.state))
+
+    def _declared_for(self, one: Prepared) -> Declared:
+        return self._declared.get((one.source_version.served or "", one.ref.kind), NOTHING_DECLARED)
