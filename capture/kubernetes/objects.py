@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 import orjson
 
@@ -40,8 +41,15 @@ def key_of(body: dict[str, Json], scope: str) -> Key:
 
 def sound_type(api_version: Json, kind: Json) -> str:
     """`group/Kind` of what an object says. Raises BadRecord where it would read back as another."""
-    if not isinstance(api_version, str) or not isinstance(kind, str) or not kind or "/" in kind:
-        raise BadRecord(f"no kind of objects: {str(api_version)[:100]!r}, {str(kind)[:100]!r}")
+    if not isinstance(api_version, str) or not isinstance(kind, str):
+        raise BadRecord("an object without apiVersion or kind")
+    return _sound_type(api_version, kind)
+
+
+@lru_cache(1024)
+def _sound_type(api_version: str, kind: str) -> str:
+    if not kind or "/" in kind:
+        raise BadRecord(f"no kind of objects: {api_version[:100]!r}, {kind[:100]!r}")
     parts = api_version.split("/")
     if len(parts) > 2 or not all(parts):
         raise BadRecord(f"no API version: {api_version[:100]!r}")
@@ -50,7 +58,9 @@ def sound_type(api_version: Json, kind: Json) -> str:
 
 def is_too_deep(state: dict[str, Json], last: Mapping[str, Json]) -> bool:
     """Whether something that is not of the last state already is nested beyond LEVELS."""
-    nested: Json = {name: value for name, value in state.items() if last.get(name) is not value}
+    nested: Json = [
+        value for name, value in state.items() if isinstance(value, dict | list) and last.get(name) is not value
+    ]
     for _ in range(254 - LEVELS):
         nested = [nested]
     try:

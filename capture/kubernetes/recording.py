@@ -157,13 +157,13 @@ def _header(raw: bytes) -> Header:
         started = instants.parse(str(body.get("started")))
     except BadInstant as error:
         raise BadRecording(f"not a recording: started: {error.message}") from None
-    found = []
+    found: list[Resource] = []
     for entry in resources:
         parts = (
             [entry.get(name) for name in ("group", "version", "resource", "kind")] if isinstance(entry, dict) else []
         )
         if not parts or not all(isinstance(part, str) for part in parts):
-            raise BadRecording(f"not a recording: not a resource: {str(entry)[:200]}")
+            raise BadRecording(f"not a recording: not a resource: number {len(found) + 1}")
         found.append(Resource(*(str(part) for part in parts)))
     return Header(cluster, server if isinstance(server, str) else None, started, tuple(found))
 
@@ -196,7 +196,8 @@ def parse_line(number: int, raw: bytes) -> Line | BadLine:
     except BadInstant as error:
         return BadLine(number, error.message, resource)
     if not isinstance(type_, str) or type_ not in TYPES:
-        return BadLine(number, f"unknown line type {str(type_)[:64]!r}", resource, t)
+        told = type_[:64] if isinstance(type_, str) else None
+        return BadLine(number, f"unknown line type {told!r}", resource, t)
     rv, items, object_, reason = body.get("rv"), body.get("items", []), body.get("object"), body.get("reason")
     named = body.get("part")
     part = named if isinstance(named, str) and named else None

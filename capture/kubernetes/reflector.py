@@ -84,7 +84,9 @@ class Reflector:
             if code == 429:  # Too many requests: the version stays good, nothing is lost.
                 self.counts["throttled"] += 1
                 return out
-            return out + self._lose(name, watch, line.t, str(code or body.get("reason") or "error"))
+            reason = body.get("reason")
+            said = str(code) if isinstance(code, int) and code else reason if isinstance(reason, str) else ""
+            return out + self._lose(name, watch, line.t, said or "error")
         told: list[Record] = []
         if line.type != "BOOKMARK":
             since = line.t - LAG if not watch.gap else min(line.t - LAG, watch.last or line.t)
@@ -209,7 +211,10 @@ class Reflector:
 
     def _prepare(self, body: dict[str, Json], known: Known | None) -> Prepared:
         last = known.prepared if known is not None else None
-        prepared = prepare(body, scope=self._scope, redactor=self._redactor, last=last)
+        try:
+            prepared = prepare(body, scope=self._scope, redactor=self._redactor, last=last)
+        except RecursionError:
+            raise BadRecord(f"an object that is nested beyond {LEVELS} levels") from None
         if is_too_deep(prepared.state, last.state if last is not None else {}):
             raise BadRecord(f"{prepared.ref.type} {prepared.ref.name} is nested beyond {LEVELS} levels")
         return prepared

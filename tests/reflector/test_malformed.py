@@ -38,6 +38,10 @@ MALFORMED: dict[str, dict[str, Any]] = {
     "a kind of two": {**cm(), "kind": "A/B"},
     "an empty kind": {**cm(), "kind": ""},
     "a kind that is a list": {**cm(), "kind": ["ConfigMap"]},
+    "a kind that is deep": {**cm(), "kind": deep(1020)},
+    "a copy of the applied object that is deep": with_meta(
+        annotations={"kubectl.kubernetes.io/last-applied-configuration": deep(5000)}
+    ),
     "a group of two": {**cm(), "apiVersion": "a/b/v1"},
     "an empty group": {**cm(), "apiVersion": "/v1"},
     "an empty version": {**cm(), "apiVersion": "apps/"},
@@ -68,6 +72,13 @@ def test_a_malformed_object_is_a_gap_and_counted(body: dict[str, Any], type_: st
     assert core.counts["malformed"] == 1
     assert ops(run(ev(6, "MODIFIED", cm(rv="11", data="2")), core=core)) == ["create"]
     assert all(parse(dump(record)) == record for record in records)
+
+
+@pytest.mark.parametrize("said", [{"code": deep(1020)}, {"code": 2**70}, {"reason": deep(1020)}, {"code": "410"}, {}])
+def test_an_error_that_says_nothing_of_use_is_one(said: dict[str, Any]) -> None:
+    (_, gap) = run(lst(0), ev(1, "ERROR", {"kind": "Status", **said}))
+    assert parse(dump(gap)) == gap
+    assert covers([gap])[0][0] == "gap"
 
 
 def test_the_reason_of_an_error_is_cut_and_redacted() -> None:
@@ -155,7 +166,8 @@ def test_what_is_stored_has_a_key_that_reads_back(name: str, namespace: str, kin
 ODD = st.one_of(
     st.none(), st.booleans(), st.sampled_from([0, -1, 2**31, 2**63 - 1, 2**63, -(2**70), 1e300, 0.0]),
     st.sampled_from(["", "-", "/", "%", "\ud800", "9" * 5000, "9999-12-31T23:59:59-23:59", "2026-03-01T03:00:00Z"]),
-    st.sampled_from([[], {}, [[]], [{}], [None], {"": None}, {"a": [1, "b"]}]), st.just(LEVELS).map(deep),
+    st.sampled_from([[], {}, [[]], [{}], [None], {"": None}, {"a": [1, "b"]}]),
+    st.sampled_from([LEVELS - 9, LEVELS]).map(deep),
 )  # fmt: skip
 
 WHOLE = {
@@ -191,6 +203,24 @@ def changed(body: Any, place: tuple[Any, ...], odd: Any) -> Any:
 def objects(whole: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
     kept = [place for place in places(whole) if place]
     return st.builds(changed, st.just(whole), st.sampled_from(kept), ODD)
+
+
+@pytest.mark.parametrize("levels", [LEVELS - 9, 250, 600, 1020, 5000])
+@pytest.mark.parametrize(("api_version", "kind"), KINDS)
+def test_wherever_something_is_deep_it_is_recorded_or_told(api_version: str, kind: str, levels: int) -> None:
+    whole: dict[str, Any] = {**WHOLE, "apiVersion": api_version, "kind": kind}
+    for place in places(whole):
+        core = reflector()
+        records = run(lst(0, copy.deepcopy(whole)), core=core)
+        counted = core.counts.total()
+        if place:
+            records += run(ev(1, "MODIFIED", changed(copy.deepcopy(whole), place, deep(levels))), core=core)
+            assert len(records) > 2 or core.counts.total() > counted, place
+        assert all(parse(dump(record)) == record for record in records)
+    for place in places(event()):
+        if place:
+            records = run(ev(1, "ADDED", changed(event(), place, deep(levels)), r=EVENTS))
+            assert len(records) == 1, place
 
 
 @settings(max_examples=300, deadline=None)
