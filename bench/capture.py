@@ -15,6 +15,7 @@ import gzip
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jsonpatch
 import orjson
@@ -30,13 +31,13 @@ BUNDLED = sorted((Path(__file__).parents[1] / "tests" / "recordings").glob("*.js
 REDACTOR = Redactor(b"bench" * 7)
 
 
-def objects(raw: bytes) -> list[dict]:
+def objects(raw: bytes) -> list[dict[str, Any]]:
     body = orjson.loads(raw)
     return body.get("items") or ([body["object"]] if "object" in body else [])
 
 
 def naive(path: Path, lines: list[bytes]) -> int:
-    last: dict[str, dict] = {}
+    last: dict[str, dict[str, Any]] = {}
     found = 0
     for raw in lines:
         for one in objects(raw):
@@ -47,7 +48,7 @@ def naive(path: Path, lines: list[bytes]) -> int:
 
 
 def patched(path: Path, lines: list[bytes]) -> int:
-    last: dict[str, dict] = {}
+    last: dict[str, dict[str, Any]] = {}
     found = 0
     for raw in lines:
         for one in objects(raw):
@@ -75,11 +76,11 @@ def written(path: Path, lines: list[bytes]) -> int:
     return ours(path, lines, dump)  # type: ignore[arg-type]
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recordings", nargs="*", type=Path, default=BUNDLED)
     parser.add_argument("--rounds", type=int, default=3)
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     ways = {"parse and compare": naive, "jsonpatch.make_patch": patched, "capture": ours, "capture, as bytes": written}
     spent, found = dict.fromkeys(ways, 0.0), dict.fromkeys(ways, 0)
     lines, size = 0, 0

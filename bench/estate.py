@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from typing import Any
 
 from capture.kubernetes.recording import Line, Resource
 from schema.instants import SECOND
+
+Body = dict[str, Any]
 
 START = 1_700_000_000 * SECOND
 _NAMES = (
@@ -32,7 +35,7 @@ class Estate:
         self._version = 1000
         self._apps = [(f"shop-{n % 10}", f"app-{n}") for n in range(apps)]
         self._nodes = [f"node-{n}" for n in range(max(1, apps // 10))]
-        self._pods: dict[tuple[str, str], list[dict]] = {}
+        self._pods: dict[tuple[str, str], list[Body]] = {}
         self._born = 0
 
     def lines(self, changes: int) -> Iterator[Line]:
@@ -45,8 +48,8 @@ class Estate:
             for type_, resource, body in self._change():
                 yield Line(number, t, resource, type_, object=body)
 
-    def _lists(self) -> dict[str, list[dict]]:
-        out: dict[str, list[dict]] = {path: [] for path, _, _ in _NAMES}
+    def _lists(self) -> dict[str, list[Body]]:
+        out: dict[str, list[Body]] = {path: [] for path, _, _ in _NAMES}
         out["v1/nodes"] = [self._node(name, 0) for name in self._nodes]
         for namespace, name in self._apps:
             self._pods[namespace, name] = [self._pod(namespace, name) for _ in range(5)]
@@ -58,7 +61,7 @@ class Estate:
             out["discovery.k8s.io/v1/endpointslices"].append(self._slice(namespace, name))
         return out
 
-    def _change(self) -> Iterator[tuple[str, str, dict]]:
+    def _change(self) -> Iterator[tuple[str, str, Body]]:
         namespace, name = self._rng.choice(self._apps)
         roll, pods = self._rng.random(), self._pods[namespace, name]
         if roll < 0.55:
@@ -79,27 +82,29 @@ class Estate:
             pods.append(self._pod(namespace, name))
             yield "ADDED", "v1/pods", pods[-1]
 
-    def _made(self, api: str, kind: str, namespace: str | None, name: str, **rest: object) -> dict:
+    def _made(
+        self, api: str, kind: str, namespace: str | None, name: str, meta: Body | None = None, **rest: object
+    ) -> Body:
         self._version += 1
         meta = {
             "name": name, "uid": f"{kind}-{namespace}-{name}", "resourceVersion": str(self._version),
             "creationTimestamp": "2023-11-14T00:00:00Z", "labels": {"app": name.partition("-pod")[0]},
-            **({"namespace": namespace} if namespace else {}), **rest.pop("meta", {}),  # type: ignore[dict-item]
+            **({"namespace": namespace} if namespace else {}), **(meta or {}),
         }  # fmt: skip
         return {"apiVersion": api, "kind": kind, "metadata": meta, **rest}
 
-    def _again(self, body: dict, **rest: object) -> dict:
+    def _again(self, body: Body, **rest: object) -> Body:
         self._version += 1
         return {**body, "metadata": {**body["metadata"], "resourceVersion": str(self._version)}, **rest}
 
-    def _owned(self, kind: str, name: str, namespace: str) -> dict:
+    def _owned(self, kind: str, name: str, namespace: str) -> Body:
         uid = f"{kind}-{namespace}-{name}"
         return {"ownerReferences": [
             {"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": uid, "controller": True},
         ]}  # fmt: skip
 
-    def _template(self, name: str) -> dict:
-        env = [{"name": f"SETTING_{n}", "value": f"value-{n}"} for n in range(8)]
+    def _template(self, name: str) -> Body:
+        env: list[Body] = [{"name": f"SETTING_{n}", "value": f"value-{n}"} for n in range(8)]
         env += [
             {"name": f"KEY_{n}", "valueFrom": {"configMapKeyRef": {"name": name, "key": f"k{n}"}}} for n in range(4)
         ]
@@ -111,7 +116,7 @@ class Estate:
         }  # fmt: skip
         return {"containers": [container], "serviceAccountName": name, "restartPolicy": "Always"}
 
-    def _deployment(self, namespace: str, name: str, ready: int) -> dict:
+    def _deployment(self, namespace: str, name: str, ready: int) -> Body:
         template = {"metadata": {"labels": {"app": name}}, "spec": self._template(name)}
         return self._made(
             "apps/v1", "Deployment", namespace, name,
@@ -119,9 +124,9 @@ class Estate:
             status={"replicas": 5, "readyReplicas": ready, "availableReplicas": ready, "updatedReplicas": 5},
         )  # fmt: skip
 
-    def _replica_set(self, namespace: str, name: str, ready: int) -> dict:
+    def _replica_set(self, namespace: str, name: str, ready: int) -> Body:
         template = {"metadata": {"labels": {"app": name}}, "spec": self._template(name)}
-        meta = self._owned("Deployment", name, namespace)
+        meta: Body = self._owned("Deployment", name, namespace)
         meta |= {"annotations": {"deployment.kubernetes.io/revision": "1"}}
         return self._made(
             "apps/v1", "ReplicaSet", namespace, f"{name}-rs", meta=meta,
@@ -129,7 +134,7 @@ class Estate:
             status={"replicas": 5, "readyReplicas": ready, "availableReplicas": ready},
         )  # fmt: skip
 
-    def _pod(self, namespace: str, name: str) -> dict:
+    def _pod(self, namespace: str, name: str) -> Body:
         self._born += 1
         return self._made(
             "v1", "Pod", namespace, f"{name}-pod{self._born}",
@@ -137,7 +142,7 @@ class Estate:
             spec={**self._template(name), "nodeName": self._rng.choice(self._nodes)}, status=self._pod_status(True),
         )  # fmt: skip
 
-    def _pod_status(self, ready: bool) -> dict:
+    def _pod_status(self, ready: bool) -> Body:
         word = "True" if ready else "False"
         since = f"2023-11-15T00:{self._rng.randrange(60):02}:{self._rng.randrange(60):02}Z"
         kinds = (("Initialized", "True"), ("Ready", word), ("ContainersReady", word), ("PodScheduled", "True"))
@@ -148,13 +153,13 @@ class Estate:
         }  # fmt: skip
         return {"phase": "Running", "podIP": "10.0.0.7", "conditions": conditions, "containerStatuses": [container]}
 
-    def _node(self, name: str, load: int) -> dict:
+    def _node(self, name: str, load: int) -> Body:
         kinds = (("MemoryPressure", "False"), ("DiskPressure", "False"), ("Ready", "True"))
         conditions = [{"type": kind, "status": status, "reason": f"Load{load}"} for kind, status in kinds]
         status = {"allocatable": {"cpu": "8", "memory": "32Gi"}, "conditions": conditions}
         return self._made("v1", "Node", None, name, spec={"providerID": f"cloud:///{name}"}, status=status)
 
-    def _slice(self, namespace: str, name: str) -> dict:
+    def _slice(self, namespace: str, name: str) -> Body:
         endpoints = [
             {
                 "addresses": [f"10.1.{n}.{abs(hash_of(pod)) % 250}"], "conditions": {"ready": self._rng.random() < 0.8},
@@ -169,5 +174,5 @@ class Estate:
         )  # fmt: skip
 
 
-def hash_of(pod: dict) -> int:
+def hash_of(pod: Body) -> int:
     return sum(pod["metadata"]["name"].encode())

@@ -32,6 +32,7 @@ from bench.estate import RESOURCES, Estate
 from capture.kubernetes.reflector import Reflector
 from capture.kubernetes.replay import capture_file
 from capture.redact import Redactor
+from schema.canonical import Json
 from schema.instants import MAX
 from schema.patch import apply
 from schema.records import Change, Record, parse
@@ -119,7 +120,7 @@ class Plain:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._run = connection.execute
         self._many = connection.executemany
-        self._states: dict[str, dict] = {}
+        self._states: dict[str, dict[str, Json]] = {}
         self._sides: dict[str, Sides] = {}
         self._standing: dict[tuple[int, tuple[str, ...]], dict[str, Facet]] = defaultdict(dict)
 
@@ -159,11 +160,15 @@ def _row(giver: str, other: str | None, fact: EdgeFact, at: int) -> tuple[str | 
 Way = Callable[[Path, Path], tuple[float, set[tuple[str, ...]]]]
 
 
-def measure(way: Way, inputs: Iterable[tuple[Path, int]], folder: Path, rounds: int) -> tuple[float, int, list[set]]:
+def measure(
+    way: Way, inputs: Iterable[tuple[Path, int]], folder: Path, rounds: int
+) -> tuple[float, int, list[set[tuple[str, ...]]]]:
     """CPU seconds (best of the rounds for each log), bytes on disk, and the edges at the end, over all logs."""
-    spent, size, found = 0.0, 0, []
+    spent, size = 0.0, 0
+    found: list[set[tuple[str, ...]]] = []
     for log, _ in inputs:
-        best, edges = float("inf"), set()
+        best = float("inf")
+        edges: set[tuple[str, ...]] = set()
         for number in range(rounds):
             path = folder / f"{log.stem}-{way.__name__}-{number}.db"
             took, edges = way(log, path)
@@ -173,13 +178,13 @@ def measure(way: Way, inputs: Iterable[tuple[Path, int]], folder: Path, rounds: 
     return spent, size, found
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recordings", nargs="*", type=Path, default=BUNDLED)
     parser.add_argument("--changes", type=int, default=20_000)
     parser.add_argument("--apps", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=3)
-    told = parser.parse_args()
+    told = parser.parse_args(arguments)
     table = Table(title="projection: changes to rows and edges, one core")
     for name in ("input", "changes", "changes/s", "interval table", "x", "log B/change", "ledger B/change", "theirs B"):
         table.add_column(name, justify="right")
