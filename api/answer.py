@@ -14,7 +14,7 @@ from schema.canonical import Json
 from schema.identity import Key
 from schema.instants import MAX
 from schema.records import Change, Evidence
-from store.rewind import Covered, Edge, Version
+from store.past import Covered, Edge, Version
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from schema.identity import Key
 from schema.instants import SECOND
-from store.rewind import Recorded
+from store.past import Recorded
 
 WINDOW = 300 * SECOND
 """A controller's consequence follows within this; what comes later stands for itself."""

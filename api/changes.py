@@ -20,12 +20,14 @@ from api.questions import Moment, known, tell
 from schema.canonical import hash128
 from schema.errors import BadCursor
 from schema.identity import Key
+from schema.identity import oid as oid_of
 from schema.instants import MAX
 from schema.kinds import class_of
 from schema.paths import matches, parse
-from store.rewind import Recorded, Rewind
+from store.chronicle import Told
+from store.past import Recorded
+from store.rewind import Rewind
 
-_CHUNK = 1000
 _NEAR = 12 * WINDOW
 """A neighbour of the asked instant or of the hour before it counts: what was cut off is near as well."""
 
@@ -133,17 +135,12 @@ def _seeds(
     rewind: Rewind, moment: Moment, since: int, wanted: Filter, close: set[Key] | None, noise: bool, until: int | None
 ) -> Iterator[Recorded]:
     """The changes that fit the filter, newest first."""
-    last: tuple[int, int] | None = None
-    while True:
-        chunk = rewind.changes(
-            moment.scope, key=wanted.object, namespace=wanted.namespace, kind=wanted.kind, since=since,
-            until=moment.at if until is None else min(until, moment.at), known_at=moment.known_at, noise=noise,
-            limit=_CHUNK, before_cursor=last,
-        )  # fmt: skip
-        yield from (one for one in chunk if _fits(one, wanted, close))
-        if len(chunk) < _CHUNK:
-            return
-        last = (chunk[-1].vf, chunk[-1].seq)
+    among = None if close is None else {oid_of(key) for key in close}
+    return rewind.newest(
+        moment.scope, key=wanted.object, namespace=wanted.namespace, kind=wanted.kind, since=since,
+        until=moment.at if until is None else min(until, moment.at), known_at=moment.known_at, noise=noise,
+        fits=lambda oid, told: (among is None or oid in among) and _fits(told, wanted),
+    )  # fmt: skip
 
 
 class _Windows:
@@ -203,22 +200,18 @@ def _newest(group: Group) -> tuple[int, int]:
     return -group.head.vf, -group.head.seq
 
 
-def _fits(one: Recorded, wanted: Filter, close: set[Key] | None) -> bool:
-    change = one.change
-    ref, actor = change.object, change.actor
-    if wanted.object is not None and ref.key != wanted.object:
-        return False
-    if wanted.namespace is not None and ref.namespace != wanted.namespace:
-        return False
-    if wanted.kind is not None and ref.kind.lower() != wanted.kind.lower():
-        return False
-    if close is not None and ref.key not in close:
-        return False
-    if wanted.path is not None and not any(matches(field.path, wanted.path) for field in change.fields):
-        return False
-    return wanted.actor is None or any(
-        wanted.actor.lower() in name.lower() for name in (actor.manager, actor.user) if name
-    )
+def _fits(told: Told, wanted: Filter) -> bool:
+    """Whether one of the fields and the actor of a change, as the ledger keeps them, are those that are asked for."""
+    if wanted.path is not None:
+        rows = told.get("fields")
+        paths = [str(row.get("path")) for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+        if not any(matches(path, wanted.path) for path in paths):
+            return False
+    if wanted.actor is None:
+        return True
+    actor = told.get("actor")
+    names = [actor.get("manager"), actor.get("user")] if isinstance(actor, dict) else []
+    return any(wanted.actor.lower() in str(name).lower() for name in names if name)
 
 
 def _cursor(group: Group, asked: str, moment: Moment) -> str:

@@ -30,7 +30,8 @@ from api.symptoms import symptoms
 from schema import instants
 from schema.canonical import Json
 from schema.identity import Key, parse_key
-from store.rewind import Recorded, Rewind
+from store.past import Recorded
+from store.rewind import Rewind
 
 _FOLDER = Path(__file__).parent.parent / "demo"
 STORIES = (_FOLDER / "long_story.jsonl.gz", _FOLDER / "watch_gap.jsonl.gz")

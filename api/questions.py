@@ -26,7 +26,8 @@ from schema.errors import BadInstant, InTheFuture, UnknownObject, UnknownScope
 from schema.identity import Key
 from schema.instants import MAX, SECOND
 from schema.paths import matches, parse
-from store.rewind import Covered, Rewind, Version
+from store.past import Covered, Version
+from store.rewind import Rewind
 
 
 @dataclass(frozen=True, slots=True)

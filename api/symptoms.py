@@ -13,7 +13,8 @@ from api.questions import Moment, known, tell
 from diagnose.symptoms import READS, RECENT, Seen, Slice, Symptom, find
 from schema.canonical import Json
 from schema.identity import Key
-from store.rewind import Recorded, Rewind
+from store.past import Recorded
+from store.rewind import Rewind
 
 _HISTORY = 200
 

@@ -18,7 +18,7 @@ from schema.identity import Key
 from schema.instants import SECOND
 from schema.records import Evidence, FieldChange
 from store.derive.facts import State, at, maps, text
-from store.rewind import Edge, Recorded
+from store.past import Edge, Recorded
 
 GRACE = 10 * SECOND
 """What lasts no longer than this may be a restart, a scaling or a move that goes well."""

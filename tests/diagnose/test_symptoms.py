@@ -15,7 +15,8 @@ from schema import instants
 from schema.identity import Key
 from schema.instants import SECOND
 from schema.records import Change, Evidence, FieldChange, ObjectRef, Valid
-from store.rewind import Edge, Recorded, Rewind
+from store.past import Edge, Recorded
+from store.rewind import Rewind
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 
