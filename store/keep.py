@@ -4,7 +4,8 @@ Of each object two statements decide what comes after the horizon: the end of it
 by best knowledge (nearly always the same). They stay as `state` records at the position, system time and instants of
 what they stand for; all else below the horizon goes. An object is cut earlier, with everything of it behind that cut
 kept as it was, while something kept depends on what would go: an amendment, a retraction or a repetition of it, or
-something told of an object that was deleted. Coverage stays from where it still held, evidence by its own instant.
+something told of an object that was deleted. Coverage stays from where it still held, evidence by its own instant, and
+the mark of a broken chain with the state or, where none stays, as the record that broke it.
 Nothing is written here; `store.retain` does what the plan says.
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import orjson
 
@@ -47,7 +48,7 @@ class Stand:
 
     of: Statement
     late: bool
-    broken: str | None
+    broken: str | None = None
 
 
 @dataclass(slots=True)
@@ -78,9 +79,15 @@ def plan(
     made = Plan({scope: at for scope, at in horizons.items() if scope in heard.below}, records=heard.records)
     stands: dict[int, Stand | Coverage] = {}
     cuts: dict[int, int] = {}
+    marks: set[int] = set()
     for scope, at in made.horizons.items():
         for oid in _told_of(ledger, scope):
             cut, standing = _cut(ledger, heard, oid, at)
+            gap = _gap(ledger, oid, cut)
+            if gap is not None and standing:
+                standing[0] = replace(standing[0], broken=gap[1])
+            elif gap is not None:
+                marks.add(gap[0])
             stands.update((one.of.seq, one) for one in standing)
             if cut < at:
                 cuts[oid] = cut
@@ -98,7 +105,8 @@ def plan(
         if isinstance(record, Coverage) and here is not None and entry.position in starts[entry.scope]:
             start = starts[entry.scope][entry.position]
             one = record.model_copy(update={"valid": record.valid.model_copy(update={"from_": start})})
-        if one is None and (here is None or entry.s > here or _stays(ledger, record, entry.s, here, cuts)):
+        stays = here is None or entry.s > here or entry.position in marks
+        if one is None and (stays or _stays(ledger, record, entry.s, here or 0, cuts)):
             waiting.append((entry.position, None))
             continue
         made.upto = entry.position
@@ -199,14 +207,17 @@ def _cut(ledger: SqliteLedger, heard: _Heard, oid: int, at: int) -> tuple[int, l
         if depend:
             cut = min(depend) - 1
             continue
-        gap = ledger.connection.execute(
-            "SELECT reason FROM gap WHERE oid = ? AND sf <= ? AND ? < until", (oid, cut, cut)
-        ).fetchone()
-        broken = None if gap is None else gap[0]
-        stands = [] if head is None or head.n is None else [Stand(head, late=False, broken=broken)]
+        stands = [] if head is None or head.n is None else [Stand(head, late=False)]
         if last is not None and last.n is not None and last != head:
-            stands.append(Stand(last, late=True, broken=None if stands else broken))
+            stands.append(Stand(last, late=True))
         return cut, stands
+
+
+def _gap(ledger: SqliteLedger, oid: int, known_at: int) -> tuple[int, str] | None:
+    """The position of the record that broke the chain of an object, and why, where it was broken at that time."""
+    sql = "SELECT seq, reason FROM gap WHERE oid = ? AND sf <= ? AND ? < until"
+    row: tuple[int, str] | None = ledger.connection.execute(sql, (oid, known_at, known_at)).fetchone()
+    return row
 
 
 def _target(ledger: SqliteLedger, change_id: str) -> tuple[int, int, int] | None:
@@ -217,11 +228,11 @@ def _target(ledger: SqliteLedger, change_id: str) -> tuple[int, int, int] | None
 
 
 def _told_of(ledger: SqliteLedger, scope: str) -> list[int]:
-    """The objects of a scope of which anything was told."""
+    """The objects of a scope of which anything was told, be it something that could not be applied."""
     source, _, name = scope.partition("/")
     rows = ledger.connection.execute(
         "SELECT oid FROM object o WHERE source = ? AND scope = ? "
-        "AND EXISTS (SELECT 1 FROM change c WHERE c.oid = o.oid)",
+        "AND (EXISTS (SELECT 1 FROM change c WHERE c.oid = o.oid) OR EXISTS (SELECT 1 FROM gap g WHERE g.oid = o.oid))",
         (source, name),
     )
     return [row[0] for row in rows]

@@ -99,6 +99,11 @@ def _answers(ledger: SqliteLedger, scope: str, at: int, end: int) -> Iterator[se
             for one in rewind.coverage(scope, s)
             if one.vt >= at
         }
+        yield {
+            (str(one.key), max(one.since, at), one.until, one.reason)
+            for one in rewind.broken(scope, s)
+            if one.until > at
+        }
     source, _, name = scope.partition("/")
     yield set(
         ledger.connection.execute(

@@ -15,7 +15,7 @@ import pytest
 from schema.canonical import canonical, hash128
 from schema.errors import BeyondHorizon
 from schema.instants import MAX
-from schema.records import Amend, Change, Coverage, Evidence, Horizon, ObjectRef, Record, Retract, Span, State
+from schema.records import Amend, Change, Coverage, Evidence, Horizon, ObjectRef, Record, Retract, Span, State, Valid
 from store.bodies import unpack
 from store.keep import plan
 from store.ledger import SqliteLedger
@@ -28,12 +28,15 @@ from tests.bitemporal.histories import SCOPE, random_history
 from tests.bitemporal.oracle import Oracle
 from tests.bitemporal.test_oracle import FULL, SEED
 
+MISFIT = "deaddead"
+"""What the id of a record begins with that does not fit."""
 OTHER = "kubernetes/far"
 SCOPES = (SCOPE, OTHER)
 
 
 def told(seed: int, length: int) -> list[tuple[Record, int]]:
-    """A random history, with coverage and evidence strewn in that speak of earlier and later instants."""
+    """A random history, with coverage and evidence strewn in that speak of earlier and later instants, and records
+    that do not fit, about objects that are there, were there, or never were."""
     rng = random.Random(seed)
     out: list[tuple[Record, int]] = []
     for number, (record, at) in enumerate(random_history(seed, length)):
@@ -52,7 +55,22 @@ def told(seed: int, length: int) -> list[tuple[Record, int]]:
                 source="kubernetes", scope="lab", type="core/Pod", kind="Pod", class_="Pod", namespace="shop", name="p0"
             )  # fmt: skip
             out.append((Evidence(id=name, kind="event", object=about, at=start, observed_at=at), at))
+        if rng.random() < 0.1:
+            out.append((_misfit(rng, name, at), at))
     return out
+
+
+def _misfit(rng: random.Random, name: str, at: int) -> Record:
+    """A change that cannot be applied: against a state that never was, or none."""
+    about = ObjectRef(
+        source="kubernetes", scope="lab", type="core/Pod", kind="Pod", class_="Pod", namespace="shop",
+        name=rng.choice(["p0", "p1", "p2", "lost"]),
+    )  # fmt: skip
+    return Change(
+        id=MISFIT + name[len(MISFIT) :], op=rng.choice(["update", "create"]), object=about, observed_at=at,
+        valid=Valid(not_before=at - 1, not_after=at), base="0" * 32, digest="0" * 32,
+        patch=[{"op": "add", "path": "", "value": {}}],
+    )  # fmt: skip
 
 
 def far(record: Record) -> Record:
@@ -169,6 +187,11 @@ def answers(ledger: SqliteLedger, scope: str, at: int, known_at: int) -> list[ob
     return [
         whole, edges, lives, changes, rewind.coverage(scope, known_at),
         rewind.evidence(scope, rewind.horizon(scope), at),
+        sorted(
+            (str(one.key), max(one.since, rewind.horizon(scope)), one.until, one.reason)
+            for one in rewind.broken(scope, known_at)
+            if one.until > rewind.horizon(scope)
+        ),
     ]  # fmt: skip
 
 
@@ -213,6 +236,8 @@ def _accepted(log: SqliteLog, scope: str) -> list[tuple[int, Record]]:
             continue
         if isinstance(record, Horizon):
             horizon = record.at
+        elif getattr(record, "id", "").startswith(MISFIT):
+            continue
         elif not isinstance(record, Change | State) or record.valid.not_after > horizon:
             out.append((entry.s, record))
     return out

@@ -159,7 +159,8 @@ def test_a_ledger_of_before_is_not_read_but_written_anew(tmp_path: Path) -> None
     project(log, old)
     digest = old.digest()
     old.connection.executescript(
-        "DELETE FROM migration WHERE number >= 3; DROP TABLE horizon; DROP INDEX object_namespace; UPDATE version SET vf = 7;"
+        "DELETE FROM migration WHERE number >= 3; DROP TABLE horizon; DROP INDEX object_namespace;"
+        "UPDATE version SET vf = 7;"
         "CREATE INDEX version_open ON version (oid); CREATE INDEX edge_open ON edge (eid);"
     )
     old.close()
