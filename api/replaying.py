@@ -14,9 +14,10 @@ from pathlib import Path
 
 from api.home import guarded
 from api.settings import Settings
+from capture.kubernetes.losses import EVERYTHING
 from capture.kubernetes.recording import BadLine
-from capture.kubernetes.reflector import EVERYTHING
 from capture.kubernetes.replay import Replay, is_end
+from capture.kubernetes.telling import name_of
 from capture.normalise import Prepared, recalled
 from capture.redact import Redactor
 from schema import instants
@@ -136,9 +137,9 @@ class _Old:
         ended: dict[str, int] = {}
         for one in self._coverage.values():
             if one.state == "watching":
-                ended.pop(one.group_resource, None)
+                ended.pop(name_of(one.group_resource, one.namespaces), None)
             elif one.id not in self._confirmed:
-                ended[one.group_resource] = one.valid.from_
+                ended[name_of(one.group_resource, one.namespaces)] = one.valid.from_
         self._confirmed.update(self._coverage)
         return ended
 
@@ -164,7 +165,8 @@ def _recall(file: Path, run: Replay, rewind: Rewind, first: Entry | None) -> Non
         # What began and ended in one instant was watched all the same.
         until = {"watching": row.vt, "ended": row.vf}.get(row.state)
         if until is not None and row.group_resource != EVERYTHING:
-            ended[row.group_resource] = max(ended.get(row.group_resource, until), until)
+            name = name_of(row.group_resource, row.namespaces)
+            ended[name] = max(ended.get(name, until), until)
     last = max((at for at in ended.values() if at < MAX), default=None)
     if last is None:
         return

@@ -21,7 +21,7 @@ from schema.identity import Key, type_of
 from schema.kinds import class_of
 from schema.records import ObjectRef, SourceVersion, trusted
 
-_HELM = "helm.sh/release.v1"
+HELM = "helm.sh/release.v1"
 _HELM_KEPT = frozenset({"apiVersion", "kind", "metadata", "type", "immutable"})
 """Of what Helm keeps in a Secret: a release is all manifests and values of a chart, packed, secrets among them."""
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -76,7 +76,7 @@ def prepare(
         whole: dict[str, Json] = {**obj, "metadata": stripped}
         if type_ == "core/Secret":
             whole = _folded(whole)
-        blob = whole.get("type") == _HELM and type_ == "core/Secret"
+        blob = whole.get("type") == HELM and type_ == "core/Secret"
         if blob:
             whole = {part: value for part, value in whole.items() if part in _HELM_KEPT}
         state, told, hidden, prints = _redacted(whole, type_, redactor, last)

@@ -6,8 +6,7 @@ seen again after a restart or relist is none. The object need not be known. Reda
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 
 import orjson
 
@@ -24,10 +23,12 @@ _REMEMBERED = 65_536  # Events live an hour in a cluster; beyond this many the o
 class Events:
     """Turns Events of one scope into evidence, remembering what was heard."""
 
-    def __init__(self, scope: str, redact_text: Callable[[str], str]) -> None:
+    def __init__(
+        self, scope: str, redact_text: Callable[[str], str], heard: MutableMapping[str, tuple[int, int]]
+    ) -> None:
         self._scope = scope
         self._redact_text = redact_text
-        self._heard: OrderedDict[str, tuple[int, int]] = OrderedDict()
+        self._heard = heard
 
     def hear(self, event: dict[str, Json], received: int) -> Evidence | None:
         """The evidence of one Event as sent; None when it was heard before. Raises BadRecord when it has no name, names
@@ -43,13 +44,13 @@ class Events:
             raise BadRecord(f"an Event cannot be stored: {error}") from None
         key = key_of({**about, "metadata": about, "apiVersion": about.get("apiVersion") or "v1"}, self._scope)
         at, count = effective_time(event, received), _count(event)
-        before = self._heard.get(uid)
+        before = self._heard.pop(uid, None)
         if before is not None and (count, at) <= before:
+            self._heard[uid] = before
             return None
-        self._heard[uid] = (count, at)
-        self._heard.move_to_end(uid)
+        self._heard[uid] = (count, at)  # Behind all others: the first is the one that was longest not heard of.
         if len(self._heard) > _REMEMBERED:
-            self._heard.popitem(last=False)
+            del self._heard[next(iter(self._heard))]
         message = _text(event.get("message"))
         source = _map(event.get("source"))
         return Evidence(

@@ -18,12 +18,25 @@ _DEATHS = 65_536  # About 200 bytes each: more than a namespace holds, and a lat
 
 
 class Death(NamedTuple):
-    """The end of one incarnation. `version`: what it had been then, of its resource; `sure`: its end was seen, not only
-    that it is missing; `anew`: its own, see SourceVersion."""
+    """The end of one incarnation in one watch. `version`: what it had been then, of its resource; `last`: the object's
+    own last; `sure`: its end was seen, not only that it is missing; `anew`: its own, see SourceVersion."""
 
+    watch: str
     version: str | None
+    last: str | None
     sure: bool
     anew: int
+
+    def is_before(self, version: str | None, watch: str, *, ended: bool) -> bool:
+        """Whether it was over when an event of the incarnation, of its end or not, was of some version in a watch. An
+        end in one part of a resource may be a beginning in another, of the same version."""
+        if watch == self.watch:
+            order = compared(version, self.version)
+            return self.sure if order is None else order <= 0
+        order = compared(version, self.version if self.sure and ended else self.last)
+        if order is None:
+            return self.sure and ended
+        return order <= 0 if ended else order < 0
 
 
 class Gone:
@@ -31,14 +44,14 @@ class Gone:
 
     def __init__(self) -> None:
         self._deaths: OrderedDict[tuple[Key, str], Death] = OrderedDict()
-        self._predecessors: OrderedDict[Key, tuple[Prepared, str | None]] = OrderedDict()
+        self._predecessors: OrderedDict[Key, tuple[Prepared, str, str | None]] = OrderedDict()
 
-    def add(self, one: Prepared, version: str | None, *, sure: bool) -> None:
-        """It is gone, as of `version` of its resource."""
+    def add(self, one: Prepared, watch: str, version: str | None, *, sure: bool) -> None:
+        """It is gone from a watch, as of `version` of its resource."""
         name = (one.key, incarnation(one))
-        self._deaths[name] = Death(version, sure, one.source_version.anew or 0)
+        self._deaths[name] = Death(watch, version, one.source_version.version, sure, one.source_version.anew or 0)
         self._deaths.move_to_end(name)
-        self._predecessors[one.key] = (one, version)
+        self._predecessors[one.key] = (one, watch, version)
         self._predecessors.move_to_end(one.key)
         if len(self._deaths) > _DEATHS:
             self._deaths.popitem(last=False)
@@ -54,23 +67,21 @@ class Gone:
         found = self._predecessors.pop(key, None)
         return None if found is None else found[0]
 
-    def is_late(self, new: Prepared, holder: Prepared | None) -> bool:
+    def is_late(self, new: Prepared, holder: Prepared | None, watch: str, *, ended: bool) -> bool:
         """Whether an event is of an incarnation that is over: one known to be dead, or older than who holds its key or
         held it last. Versions decide where they compare, then births; else what comes later is later."""
         version = new.source_version.version
         death = self.death_of(new)
-        if death is not None:
-            order = compared(version, death.version)
-            if death.sure if order is None else order <= 0:
-                return True
+        if death is not None and death.is_before(version, watch, ended=ended):
+            return True
         if holder is not None:
             order = compared(version, holder.source_version.version)
         else:
             found = self._predecessors.get(new.key)
             if found is None:
                 return False
-            holder, until = found
-            order = compared(version, until)
+            holder, where, until = found
+            order = compared(version, until if where == watch else holder.source_version.version)
         if order is not None and order != 0:
             return order < 0
         mine, other = instant_of_birth(new), instant_of_birth(holder)

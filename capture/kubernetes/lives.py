@@ -14,7 +14,7 @@ from capture.kubernetes.actor import attribute, creator, last_written
 from capture.kubernetes.gone import Gone
 from capture.kubernetes.objects import incarnation, instant_of_birth, meta, older
 from capture.kubernetes.telling import Seen, Teller, anew, between, bounds, marked
-from capture.kubernetes.watched import Known, Watch
+from capture.kubernetes.watched import Known, Watch, Watches
 from capture.normalise import Prepared
 from schema.canonical import Json
 from schema.identity import Key
@@ -31,8 +31,9 @@ _CRD = "apiextensions.k8s.io/CustomResourceDefinition"
 class Lives:
     """All objects of one scope; those that are alive are held by their watches. `counts`: what gave no record."""
 
-    def __init__(self, tell: Teller, counts: Counter[str]) -> None:
+    def __init__(self, tell: Teller, watches: Watches, counts: Counter[str]) -> None:
         self._tell = tell
+        self._watches = watches
         self._counts = counts
         self._gone = Gone()
         self._declared: dict[tuple[str, str], Declared] = {}
@@ -40,6 +41,7 @@ class Lives:
     def recall(self, watch: Watch, known: Known) -> None:
         """It was alive when an earlier run ended."""
         watch.known[known.prepared.key] = known
+        watch.advance(known.prepared.source_version.version)
         self._learn(known.prepared)
 
     def is_late(self, watch: Watch, new: Prepared, *, ended: bool) -> bool:
@@ -47,23 +49,38 @@ class Lives:
         known = watch.known.get(new.key)
         if known is not None and incarnation(known.prepared) == incarnation(new):
             return False
+        elsewhere = known is None and self._watches.holder(watch, new.key)
+        if elsewhere:
+            known = elsewhere.known.get(new.key)
+            if known is not None and incarnation(known.prepared) == incarnation(new) and not ended:
+                return False  # It moved here; whether that is news is seen when it is put.
         # The end of an incarnation whose successor is here already is late whatever it says.
         late = known is not None and ended
-        if not late and not self._gone.is_late(new, known.prepared if known is not None else None):
+        if not late and not self._gone.is_late(
+            new, known.prepared if known is not None else None, watch.name, ended=ended
+        ):
             return False
         self._counts["stale"] += 1
         return True
 
     def missing(self, watch: Watch, there: set[Key], seen: Seen, version: str | None) -> list[Record]:
         """The ends of what a whole LIST of some version does not have any more."""
-        since = seen.since if watch.last is None else min(seen.since, watch.last)
-        gone = Seen(seen.t, since, ("final_state_unknown", *seen.flags))
-        keys = sorted(watch.known.keys() - there, key=str)
-        return [self.drop(watch, key, watch.doubted(gone, watch.known[key]), version) for key in keys]
+        gone = Seen(seen.t, seen.since, ("final_state_unknown", *seen.flags))
+        keys = sorted(set(watch.known.keys()) - there, key=str)
+        return [self.drop(watch, key, watch.doubted(gone, watch.known.get(key)), version) for key in keys]
 
     def put(self, watch: Watch, new: Prepared, seen: Seen, *, observing: bool) -> list[Record]:
         """A state of an object that is there: first seen, changed, made anew, or nothing new."""
         known = watch.known.get(new.key)
+        if known is None:
+            holder = self._watches.holder(watch, new.key)
+            if holder is not None:
+                other = holder.known.get(new.key)
+                if other is not None and older(new.source_version.version, other.prepared.source_version.version):
+                    self._counts["stale"] += 1
+                    return []
+                # It moved here from another part of the resource.
+                watch.known[new.key] = known = holder.known.pop(new.key)
         out: list[Record] = []
         born = instant_of_birth(new)
         seen = watch.doubted(seen, known)
@@ -100,6 +117,7 @@ class Lives:
         if known.changes >= CHECKPOINT_CHANGES or seen.t - known.whole_at >= CHECKPOINT_AGE:
             known.changes, known.whole_at = 0, seen.t
             out.append(self._tell.state(new, valid, seen.t))
+        watch.known[new.key] = known
         return out
 
     def _open(self, watch: Watch, new: Prepared, seen: Seen, born: int | None, *, observing: bool) -> Change:
@@ -138,7 +156,7 @@ class Lives:
     ) -> Change:
         """The end of a living object, as of `version` of its resource; `body`: what the watch said of it, if it did."""
         known = watch.known.pop(key)
-        self._gone.add(known.prepared, version, sure=body is not None)
+        self._gone.add(known.prepared, watch.name, version, sure=body is not None)
         lower = max(seen.since, min(known.valid.not_before, seen.t))
         valid = between(lower, seen.t, marked(meta(body)) if body is not None else None, "deletionTimestamp")
         return self._tell.change("delete", known.prepared, valid, seen, base=known.prepared.digest, observed=observed)

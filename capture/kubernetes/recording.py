@@ -27,6 +27,7 @@ CAP = 64 * 1024 * 1024
 _START = re.compile(
     rb'\{"t":"([0-9T:.Z+-]{10,40})","r":"([a-z0-9./-]{3,300})",'
     rb'"type":"(LIST|ADDED|MODIFIED|DELETED|BOOKMARK|ERROR|GAP|RESUMED)"'
+    rb'(?:,"part":"([ -!#-\[\]-~]{1,300})")?'
 )
 """How our recorder begins every line; others may order the fields as they like."""
 
@@ -67,8 +68,8 @@ class Header:
 
 class Line(NamedTuple):
     """One line that can be used. `items` and `more` (this list goes on in the next LIST of its resource and part)
-    belong to LIST, `object` to events, `reason` to GAP; `part` names what part of its resource is watched, such as one
-    namespace. RESUMED: the watch went on from its version, nothing was lost."""
+    belong to LIST, `object` to events, `reason` to GAP; `part` names what part of its resource is watched
+    (`namespace=shop`). RESUMED: the watch went on from its version, nothing was lost."""
 
     number: int
     t: int
@@ -84,12 +85,14 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
-    """One line that cannot be used. `resource` and `t`: what it was about and when it came, where that can be told."""
+    """One line that cannot be used. `resource`, `part`, `t`: what it was about and when it came, where that can be
+    told."""
 
     number: int
     reason: str
     resource: str | None = None
     t: int | None = None
+    part: str | None = None
 
 
 def open_recording(path: str | Path, cap: int = CAP) -> tuple[Header, Iterator[Line | BadLine]]:
@@ -177,39 +180,40 @@ def parse_line(number: int, raw: bytes) -> Line | BadLine:
     """One line after the header. Never raises. Of a skipped resource, a line in the usual spelling is not parsed."""
     start = _START.match(raw)
     about = start[2].decode() if start is not None else None
+    within = start[4].decode() if start is not None and start[4] is not None else None
     if start is not None and about is not None and is_skipped(about) and raw.endswith((b"}", b"}\n")):
         try:
             return Line(number, instants.parse(start[1].decode()), about, start[3].decode())
         except BadInstant as error:
-            return BadLine(number, error.message, about)
+            return BadLine(number, error.message, about, part=within)
     try:
         body = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
-        return BadLine(number, f"not JSON: {error}", about)
+        return BadLine(number, f"not JSON: {error}", about, part=within)
     if not isinstance(body, dict):
         return BadLine(number, "not a JSON object")
     type_, resource, claimed = body.get("type"), body.get("r"), body.get("t")
     if not isinstance(resource, str) or not 2 <= len(resource.split("/")) <= 3:
         return BadLine(number, "no resource")
+    named = body.get("part")
+    part = named if isinstance(named, str) and named else None
     try:
         t = instants.parse(claimed if isinstance(claimed, str) else "")
     except BadInstant as error:
-        return BadLine(number, error.message, resource)
+        return BadLine(number, error.message, resource, part=part)
     if not isinstance(type_, str) or type_ not in TYPES:
         told = type_[:64] if isinstance(type_, str) else None
-        return BadLine(number, f"unknown line type {told!r}", resource, t)
+        return BadLine(number, f"unknown line type {told!r}", resource, t, part)
     rv, items, object_, reason = body.get("rv"), body.get("items", []), body.get("object"), body.get("reason")
-    named = body.get("part")
-    part = named if isinstance(named, str) and named else None
     if type_ == "LIST":
         # Go writes an empty list of no capacity as null.
         if items is not None and not isinstance(items, list):
-            return BadLine(number, "LIST without a list of items", resource, t)
+            return BadLine(number, "LIST without a list of items", resource, t, part)
         version = rv if isinstance(rv, str) else None
         more = body.get("more") is True
         return Line(number, t, resource, type_, rv=version, items=tuple(items or ()), more=more, part=part)
     if type_ in ("GAP", "RESUMED"):
         return Line(number, t, resource, type_, reason=reason if isinstance(reason, str) else None, part=part)
     if not isinstance(object_, dict):
-        return BadLine(number, f"{type_} without an object", resource, t)
+        return BadLine(number, f"{type_} without an object", resource, t, part)
     return Line(number, t, resource, type_, object=object_, part=part)

@@ -1,8 +1,8 @@
 """The state machine between watch lines and records, without I/O: a live watch and a replayed file go through it alike.
 
-It knows what a line says of its watch: a gap from a deletion, a list from a relist, a hole and what is in doubt since.
-What a state says of an object is left to `lives`, redaction and normal form to `capture.normalise`, Events to
-`evidence`, the making of records to `telling`, reading files to `recording`.
+It knows what a line says of its watch: a gap from a deletion, a list from a relist, a page of a list from the whole.
+What a state says of an object is left to `lives`, what was not seen to `losses`, redaction and normal form to
+`capture.normalise`, Events to `evidence`, the making of records to `telling`, reading files to `recording`.
 """
 
 from __future__ import annotations
@@ -12,93 +12,106 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from capture.kubernetes.evidence import Events
 from capture.kubernetes.lives import Lives
-from capture.kubernetes.objects import LEVELS, is_too_deep, key_of, named, without_guesses
+from capture.kubernetes.losses import EVERYTHING, Losses
+from capture.kubernetes.objects import LEVELS, is_too_deep, key_of, named, older, without_guesses
 from capture.kubernetes.recording import BadLine, Line, Resource
 from capture.kubernetes.skipped import group_resource, is_skipped
-from capture.kubernetes.telling import Seen, Teller
-from capture.kubernetes.watched import Known, Watch
-from capture.normalise import Prepared, prepare
+from capture.kubernetes.telling import LAG, Seen, Teller, spelled
+from capture.kubernetes.watched import InMemory, Known, Memory, Pages, Watch, Watches
+from capture.normalise import HELM, Prepared, prepare
 from capture.redact import Redactor
 from schema.canonical import Json
 from schema.errors import BadRecord, InputError
-from schema.instants import SECOND
 from schema.records import Change, Flag, Record, Valid
 
-LAG = 10 * SECOND
-"""A watch delivers a change within this time; measured: 1.3 s at most."""
-
-EVERYTHING = "*"
-"""The group-resource of a line that does not say what it was about."""
-
-_LONGEST_REASON = 1000
-
-GOES_ON = "the recording goes on"
+_EVENTS = "core/events"
 
 
 class Reflector:
     """All resources of one scope. Feed it lines in arrival order; `counts` tells what gave no record, and why."""
 
-    def __init__(self, scope: str, redactor: Redactor, epoch: str, resources: Sequence[Resource] = ()) -> None:
+    def __init__(
+        self,
+        scope: str,
+        redactor: Redactor,
+        epoch: str,
+        resources: Sequence[Resource] = (),
+        memory: Memory | None = None,
+    ) -> None:
         self.counts: Counter[str] = Counter()
+        memory = InMemory() if memory is None else memory
         self._scope = scope
         self._redactor = redactor
-        self._tell = Teller(scope, epoch, redactor.key_id)
         self._resources = {resource.path: resource for resource in resources}
-        self._lives = Lives(self._tell, self.counts)
-        self._watches: dict[str, Watch] = {}
-        self._events = Events(scope, redactor.redact_text)
+        self._watches = Watches(memory)
+        tell = Teller(scope, epoch, redactor.key_id)
+        self._losses = Losses(tell, self._watches, redactor)
+        self._lives = Lives(tell, self._watches, self.counts)
+        self._events = Events(scope, redactor.redact_text, memory.heard)
 
     def recall(self, objects: Iterable[tuple[Prepared, Valid]], ended: Mapping[str, int]) -> None:
-        """Go on where an earlier run ended: what was alive then, and until when each group-resource was watched.
+        """Go on where an earlier run ended: what was alive then, and until when each watch went.
 
         The first LIST of each is then a relist over the time between.
         """
-        resources = {(one.group, one.kind): f"{one.group or 'core'}/{one.resource}" for one in self._resources.values()}
+        kinds = {(one.group, one.kind): f"{one.group or 'core'}/{one.resource}" for one in self._resources.values()}
+        for name, last in ended.items():
+            watch = self._watches.of(name)
+            watch.listed, watch.lost, watch.lost_since, watch.last = True, "ended", last, last
         for prepared, valid in objects:
             group, _, kind = prepared.ref.type.rpartition("/")
-            name = resources.get(("" if group == "core" else group, kind))
-            if name is not None and name in ended:
-                watch = self._watches.setdefault(name, Watch())
-                self._lives.recall(watch, Known(prepared, valid, valid.not_after))
-        for name, last in ended.items():
-            watch = self._watches.setdefault(name, Watch())
-            watch.listed, watch.gap, watch.last = True, True, last
+            resource = kinds.get(("" if group == "core" else group, kind))
+            held = [
+                one for one in self._watches.parts(resource or "") if one.name in ended and _may_hold(one, prepared)
+            ]
+            if held:
+                self._lives.recall(max(held, key=lambda one: len(one.name)), Known(prepared, valid, valid.not_after))
+
+    def lost(self, names: Iterable[str], t: int, reason: str) -> list[Record]:
+        """The recorder itself was away until `t`: these watches are lost since they were last heard of."""
+        watches = [watch for watch in map(self._watches.find, sorted(names)) if watch is not None]
+        return [one for watch in watches for one in self._losses.lose(watch, t, reason)]
+
+    def ended(self, names: Iterable[str], t: int, reason: str) -> list[Record]:
+        """These are watched no longer, on purpose: what they hold stays as it was last known."""
+        return [*self._losses.ended(names, t, reason)]
+
+    def end(self, t: int) -> list[Record]:
+        """The recording ends here: nothing is known of any watched resource from `t` on."""
+        return [*self._losses.end([one.name for one in self._watches], t, "end of recording")]
+
+    def goes_on(self, names: Iterable[str], since: int, t: int) -> list[Record]:
+        """What was told to have ended at `since` had not: the recording was read to there only."""
+        return [*self._losses.goes_on(names, since, t)]
 
     def feed(self, line: Line) -> list[Record]:
         """The records of one line."""
         if is_skipped(line.resource):
             self.counts["skipped"] += 1
-            return self._resume(EVERYTHING, line.t)
+            return [*self._losses.good(self._watches.find(EVERYTHING), line.t)]
         name = group_resource(line.resource)
-        watch = self._watches.setdefault(name, Watch())
+        watch = self._watches.of(name if line.part is None else f"{name} {line.part}")
         if line.type == "GAP":
-            return self._lose(name, watch, line.t, line.reason or "disconnect")
-        out = self._resume(EVERYTHING, line.t)
+            return [*self._losses.lose(watch, line.t, line.reason or "disconnect")]
+        out: list[Record] = [*self._losses.good(self._watches.find(EVERYTHING), line.t)]
         if line.type == "RESUMED":
-            return out
+            return [*out, *self._losses.resume(watch, line.t)]
         if line.type == "LIST":
-            return out + self._list(name, watch, line)
+            return out + self._list(watch, line)
         body = line.object or {}
         if line.type == "ERROR" or (body.get("kind") == "Status" and body.get("apiVersion", "v1") == "v1"):
-            code = body.get("code")
-            if code == 429:  # Too many requests: the version stays good, nothing is lost.
-                self.counts["throttled"] += 1
-                return out
-            reason = body.get("reason")
-            said = str(code) if isinstance(code, int) and code else reason if isinstance(reason, str) else ""
-            return out + self._lose(name, watch, line.t, said or "error")
+            return out + self._error(watch, body, line.t)
         told: list[Record] = []
         if line.type != "BOOKMARK":
-            since = line.t - LAG if not watch.gap else min(line.t - LAG, watch.last or line.t)
             try:
-                told = self._event(watch, name, body, line, Seen(line.t, since))
+                told = self._event(watch, body, line, Seen(line.t, watch.since(line.t)))
             except InputError as error:
                 self.counts["malformed"] += 1
-                return out + self._miss(name, line.t, error.message)
-        if watch.hole:
-            out += self._resume(name, line.t)
+                return [*out, *self._losses.miss(watch, line.t, error.message)]
+        if watch.hole is not None:
+            out += self._losses.good(watch, line.t)
         out += told
-        watch.last = max(line.t, watch.last or line.t)
+        watch.heard(line.t, all_of_it=line.type == "BOOKMARK")
         return out
 
     def miss(self, line: BadLine, t: int) -> list[Record]:
@@ -106,54 +119,41 @@ class Reflector:
         if line.resource is not None and is_skipped(line.resource):
             self.counts["skipped"] += 1
             return []
-        name = EVERYTHING if line.resource is None else group_resource(line.resource)
-        return self._miss(name, t, f"line {line.number}: {line.reason}")
+        reason = f"line {line.number}: {line.reason}"
+        if line.resource is None:
+            return [*self._losses.miss(self._watches.of(EVERYTHING), t, reason)]
+        name = group_resource(line.resource)
+        if line.part is not None:
+            return [*self._losses.miss(self._watches.of(f"{name} {line.part}"), t, reason)]
+        # Of which part, if there are any, it does not say.
+        watches = self._watches.parts(name) or [self._watches.of(name)]
+        return [one for watch in watches for one in self._losses.miss(watch, t, reason)]
 
-    def end(self, t: int) -> list[Record]:
-        """The recording ends here: nothing is known of any watched resource from `t` on."""
-        watches = sorted(name for name, watch in self._watches.items() if not watch.gap)
-        return [self._tell.coverage(name, "ended", t, t, "end of recording") for name in watches]
-
-    def goes_on(self, names: Iterable[str], since: int, t: int) -> list[Record]:
-        """What was told to have ended at `since` had not: the recording was read to there only."""
-        return [self._tell.coverage(name, "watching", since, t, GOES_ON) for name in names]
-
-    def _lose(self, name: str, watch: Watch, t: int, reason: str) -> list[Record]:
-        if watch.gap:
+    def _error(self, watch: Watch, body: dict[str, Json], t: int) -> list[Record]:
+        code, reason, message = body.get("code"), body.get("reason"), body.get("message")
+        if code == 429:  # Too many requests: the version stays good, nothing is lost.
+            self.counts["throttled"] += 1
             return []
-        watch.gap = True
-        since = watch.last if watch.last is not None else t
-        return [self._tell.coverage(name, "gap", since, t, self._said(reason))]
+        told_why = message if isinstance(message, str) else ""
+        if code == 403:
+            return [*self._losses.lose(watch, t, told_why or "403", "forbidden")]
+        if code == 404:
+            seen = Seen(t, watch.sure(t))
+            told = self._losses.lose(watch, t, told_why or "404", "removed")
+            watch.listed, watch.last = True, max(t, watch.last or t)  # What comes later was not there now.
+            return [*told, *self._lives.missing(watch, set(), seen, watch.version)]
+        said = str(code) if isinstance(code, int) and code else reason if isinstance(reason, str) else ""
+        return [*self._losses.lose(watch, t, said or "error")]
 
-    def _miss(self, name: str, t: int, reason: str) -> list[Record]:
-        watch = self._watches.setdefault(name, Watch())
-        for one in self._watches.values() if name == EVERYTHING else (watch,):
-            since = min(t, one.last if one.last is not None else t, one.doubt[0] if one.doubt is not None else t)
-            one.doubt = (since, t)
-        if watch.hole or watch.gap:
-            return []
-        watch.hole = True
-        return [self._tell.coverage(name, "gap", t, t, self._said(reason))]
-
-    def _said(self, reason: str) -> str:
-        """A reason that came from outside, without secrets, of a length to be read and in whole characters."""
-        return self._redactor.redact_text(reason)[:_LONGEST_REASON].encode(errors="replace").decode()
-
-    def _resume(self, name: str, t: int) -> list[Record]:
-        watch = self._watches.get(name)
-        if watch is None or not watch.hole or not (watch.listed or name == EVERYTHING):
-            return []
-        watch.hole = False
-        return [] if watch.gap else [self._tell.coverage(name, "watching", t, t, "the next good line")]
-
-    def _event(self, watch: Watch, name: str, body: dict[str, Json], line: Line, seen: Seen) -> list[Record]:
+    def _event(self, watch: Watch, body: dict[str, Json], line: Line, seen: Seen) -> list[Record]:
         """What one event says. Raises InputError when its object cannot be used."""
-        if name == "core/events":
+        if watch.resource == _EVENTS:
             return self._hear(body, line) if line.type != "DELETED" else []
         known = self._known_of(watch, body)
         if line.type == "DELETED" and known is not None:
             body = without_guesses(body, known.prepared.state)
         prepared = self._prepare(body, known)
+        watch.advance(prepared.source_version.version)
         if self._lives.is_late(watch, prepared, ended=line.type == "DELETED"):
             return []
         if line.type != "DELETED":
@@ -163,44 +163,66 @@ class Reflector:
             out = [one for one in self._lives.put(watch, prepared, seen, observing=False) if isinstance(one, Change)]
         return [*out, self._lives.drop(watch, prepared.key, seen, prepared.source_version.version, body=body)]
 
-    def _list(self, name: str, watch: Watch, line: Line) -> list[Record]:
+    def _list(self, watch: Watch, line: Line) -> list[Record]:
+        """A list, or a page of one: what it shows is told at once, what it lacks with its last page."""
         resource = self._resources.get(line.resource)
         items = [named(item, resource) for item in line.items if isinstance(item, dict)]
-        relist = watch.listed
-        flags: tuple[Flag, ...] = ("from_relist",) if relist else ()
-        if relist and watch.runs_back(line.rv):
-            flags = (*flags, "epoch_break")  # Another server, or a restored backup: versions start anew.
-        seen = Seen(line.t, watch.last if relist and watch.last is not None else line.t, flags)
-        out: list[Record] = []
-        if not relist or watch.gap or watch.hole:
-            out.append(self._tell.coverage(name, "watching", line.t, line.t, "relist" if relist else "list"))
         missed = ["not an object"] * (len(line.items) - len(items))
-        if name == "core/events":
-            for item in items:
-                try:
+        out: list[Record] = []
+        prepared: list[Prepared] = []
+        for item in items:
+            try:
+                if watch.resource == _EVENTS:
                     out += self._hear(item, line)
-                except InputError as error:
-                    missed.append(error.message)
-        else:
-            prepared: list[Prepared] = []
-            for item in items:
-                try:
+                else:
                     prepared.append(self._prepare(item, self._known_of(watch, item)))
-                except InputError as error:
-                    missed.append(error.message)
-            if not missed:
+            except InputError as error:
+                missed.append(error.message)
+        keys = {one.key for one in prepared}
+        pages = watch.pages
+        if pages is None or pages.is_begun_anew(line.rv, keys):
+            pages = watch.pages = self._begun(watch, line)
+        pages.there |= keys
+        pages.missed += missed
+        pages.total += len(line.items)
+        seen = Seen(line.t, pages.since, pages.flags)
+        if not line.more:
+            out = [*self._losses.listed(watch, line.t), *out]
+            if not pages.missed and watch.resource != _EVENTS:
                 # Never delete by "not in this list" unless the whole list was understood.
-                out += self._lives.missing(watch, {one.key for one in prepared}, seen, line.rv)
-            for one in prepared:
-                out += self._lives.put(watch, one, seen, observing=not relist)
-        watch.listed, watch.gap, watch.hole, watch.version = True, False, False, line.rv or watch.version
-        watch.last = max(line.t, watch.last or line.t)
-        if missed:
-            self.counts["malformed"] += len(missed)
-            reason = f"{len(missed)} of {len(line.items)} objects of a list cannot be used: {missed[0]}"
-            return out + self._miss(name, line.t, reason)
+                out += self._lives.missing(watch, pages.there, seen, line.rv)
+        for one in prepared:
+            out += self._lives.put(watch, one, seen, observing=not pages.relist)
+        return out if line.more else out + self._whole(watch, pages, line)
+
+    def _begun(self, watch: Watch, line: Line) -> Pages:
+        relist = watch.listed
+        since = watch.sure(line.t)
+        flags: tuple[Flag, ...] = ("from_relist",) if relist else ()
+        if relist and older(line.rv, watch.version):
+            flags = (*flags, "epoch_break")  # Another server, or a restored backup: versions start anew.
+        if watch.last is None:
+            watch.last = line.t  # Should this list come to nothing, the next tells what happened since.
+        return Pages(line.t, line.rv, relist, since, flags)
+
+    def _whole(self, watch: Watch, pages: Pages, line: Line) -> list[Record]:
+        """The last page came: what is not known from now on is still to come."""
+        watch.pages = None
+        if "epoch_break" in pages.flags:
+            watch.version = line.rv
+        watch.advance(line.rv)
+        if pages.started < line.t:
+            # All of it shows what was there when the first page came; the watch begins there.
+            watch.last = max(pages.started, watch.last or pages.started)
+            watch.late = (pages.started - LAG, line.t + LAG)
+        else:
+            watch.last, watch.late = max(line.t, watch.last or line.t), None
+        if pages.missed:
+            self.counts["malformed"] += len(pages.missed)
+            reason = f"{len(pages.missed)} of {pages.total} objects of a list cannot be used: {pages.missed[0]}"
+            return [*self._losses.miss(watch, line.t, reason)]
         watch.doubt = None
-        return out
+        return []
 
     def _hear(self, body: dict[str, Json], line: Line) -> list[Record]:
         heard = self._events.hear(body, line.t)
@@ -221,3 +243,10 @@ class Reflector:
 
     def _known_of(self, watch: Watch, body: dict[str, Json]) -> Known | None:
         return watch.known.get(key_of(body, self._scope))
+
+
+def _may_hold(watch: Watch, one: Prepared) -> bool:
+    """Whether an object can be of a part of its resource; what Helm keeps is the longest name that may."""
+    namespace = spelled(watch.name)[1]
+    is_helm = one.state.get("type") == HELM
+    return namespace in (None, one.key.namespace) and (is_helm or not watch.name.endswith(" helm"))

@@ -6,6 +6,7 @@ Ids are functions of what was seen, so the same input gives the same records for
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from capture.diff import Diff
@@ -29,6 +30,9 @@ from schema.records import (
     Valid,
     trusted,
 )
+
+LAG = 10 * SECOND
+"""A watch delivers a change within this time; measured: 1.3 s at most."""
 
 _LONGEST_GRACE = 2**31  # Seconds; what lies before the year 1 is taken for no bound anyway.
 _OBSERVED = Provenance()  # One for all: pydantic would copy its default into every change.
@@ -123,14 +127,17 @@ class Teller:
             redaction_key=self._redaction_key if now.redacted else None,
         )
 
-    def coverage(self, name: str, state: str, since: int, t: int, reason: str) -> Coverage:
-        """How a group-resource is watched from `since` on."""
+    def coverage(self, name: str, state: str, since: int, t: int, reason: str, *, again: bool = False) -> Coverage:
+        """How a watch is doing from `since` on. `again`: the same may have been told of the same instant before."""
+        told = (str(t),) if again else ()
+        resource, namespace = spelled(name)
         return Coverage.model_validate(
             {
-                "id": hash128("coverage", self._scope, name, state, str(since), self._epoch),
+                "id": hash128("coverage", self._scope, name, state, str(since), self._epoch, *told),
                 "source": "kubernetes",
                 "scope": self._scope,
-                "group_resource": name,
+                "group_resource": resource,
+                "namespaces": None if namespace is None else [namespace],
                 "state": state,
                 "valid": Span(from_=since, to=MAX),
                 "epoch": self._epoch,
@@ -138,6 +145,22 @@ class Teller:
                 "reason": reason,
             }
         )
+
+
+_SPACE = "namespace="
+
+
+def spelled(name: str) -> tuple[str, str | None]:
+    """The name of a watch as coverage has it: what of which resource, and in which namespace, if in one only."""
+    words = name.split(" ")
+    spaces = [word.removeprefix(_SPACE) for word in words if word.startswith(_SPACE)]
+    return " ".join(word for word in words if not word.startswith(_SPACE)), spaces[0] if spaces else None
+
+
+def name_of(group_resource: str, namespaces: Sequence[str] | None) -> str:
+    """The name of the watch that coverage tells of; the other way of `spelled`."""
+    resource, *more = group_resource.split(" ")
+    return " ".join([resource, *(f"{_SPACE}{one}" for one in namespaces or ()), *more])
 
 
 def _id(one: Prepared, op: str, base: str | None = None) -> str:

@@ -96,7 +96,7 @@ def test_what_happened_between_two_recordings_is_told_as_over_a_lost_watch(tmp_p
         assert set(told) == {("update", "a"), ("delete", "b"), ("create", "c")}
         assert "final_state_unknown" in told["delete", "b"]["flags"]
         assert {name: told["update", "a"]["valid"][name] for name in ("not_before", "not_after")} == {
-            "not_before": instants.show(at(1)),
+            "not_before": instants.show(at(0)),  # When it was made: the watch may have owed ten seconds.
             "not_after": instants.show(at(21)),
         }
     (one, two), _ = replay(made, [first, second])

@@ -84,7 +84,7 @@ def test_what_may_have_happened_in_the_lost_line_is_as_old_as_the_loss() -> None
     out += changes(run(lst(120, cm(rv="12", data="3")), core=core))
     # The first change may be that of the lost line, the second not; of b nothing was heard since before the loss.
     assert [(one.op, one.object.name, (one.valid.not_before - T0) // S) for one in out] == [
-        ("update", "a", 2), ("update", "a", 80), ("delete", "b", 2),
+        ("update", "a", -8), ("update", "a", 80), ("delete", "b", -8),
     ]  # fmt: skip
     assert ops(run(lst(130, cm(rv="12", data="3"), cm("c", uid="u3")), core=core)) == ["create"]
 

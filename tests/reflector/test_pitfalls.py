@@ -8,6 +8,7 @@ import pytest
 
 from capture.kubernetes.recording import Line, Resource
 from capture.kubernetes.reflector import Reflector
+from capture.kubernetes.telling import LAG
 from capture.normalise import recalled
 from capture.redact import Redactor
 from schema import instants
@@ -107,7 +108,7 @@ def test_4_a_deletion_in_a_gap_is_found_and_lies_within_it():
     gone = changes(records)[-1]
     assert gone.op == "delete"
     assert gone.flags == ["final_state_unknown", "from_relist"]
-    assert (gone.valid.not_before, gone.valid.not_after) == (T0 + 3 * S, T0 + 60 * S)
+    assert (gone.valid.not_before, gone.valid.not_after) == (T0 + 3 * S - LAG, T0 + 60 * S)
     assert gone.digest is None
 
 
