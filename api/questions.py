@@ -82,8 +82,9 @@ def known(rewind: Rewind, scope: str, namespace: str | None = None, kind: str | 
 
 
 def end_of_coverage(rewind: Rewind, scope: str, known_at: int) -> int:
-    """The last instant until which something was watched."""
-    watched = [row.vt for row in rewind.coverage(scope, known_at) if row.state == "watching"]
+    """The last instant until which something was watched, be it for that instant only."""
+    ends = [{"watching": row.vt, "ended": row.vf}.get(row.state) for row in rewind.coverage(scope, known_at)]
+    watched = [end for end in ends if end is not None]
     return min(max(watched, default=known_at), known_at)
 
 

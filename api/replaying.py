@@ -1,6 +1,7 @@
 """Replaying recordings into a home: capture to log to ledger, each step where the last one left off.
 
-A file that was replayed before is compared with what the log has of it, and goes on behind that. The first recording
+A file that was replayed before is compared with what the log has of it, and goes on behind that; where retention
+dropped the first of it, comparing begins at the first record that is left. The first recording
 after another of its scope goes on from what was alive then: what happened between them is told as over a lost watch.
 What a recording holds is `capture`'s business, what a record means `store`'s; this only joins them.
 """
@@ -22,7 +23,7 @@ from capture.normalise import Prepared, recalled
 from capture.redact import Redactor
 from schema import instants
 from schema.errors import BadRecording
-from schema.instants import MAX
+from schema.instants import MAX, SECOND
 from schema.records import Coverage, ObjectRef, Record, Valid, parse
 from store.ledger import SqliteLedger
 from store.log import Entry, SqliteLog
@@ -31,6 +32,8 @@ from store.retain import mend
 from store.rewind import Rewind
 
 _BATCH = 1000
+_PUSHED = 60 * SECOND
+"""System times of what one line tells follow each other by a microsecond: no record lies so far behind its line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +79,13 @@ def _replayed(
     # One file under two scopes is two runs.
     epoch = f"{run.epoch}/{run.scope}"
     known = log.resume(epoch)
-    if log.left(epoch) < known:
-        # Retention dropped the first records of this run: the rest cannot be compared without them.
+    dropped = _dropped(log, rewind, run, epoch)
+    if dropped is not None and not _began(log, run, epoch):
+        _refuse_more(file, run, max([dropped, *(entry.s for entry in log.of(epoch))]))
         return Replayed(str(file), known, 0, run.bad)
-    old = _Old(log.of(epoch) if known else iter(()))
-    _recall(file, run, rewind, old.first)
+    old = _Old(log.of(epoch) if known else iter(()), dropped)
+    if dropped is None:
+        _recall(file, run, rewind, old.first)
     added, batch = 0, list[tuple[Record, int]]()
 
     def flush() -> None:
@@ -92,7 +97,7 @@ def _replayed(
         batch = []
 
     for record, at in run:
-        if old.has(record):
+        if old.has(record, at):
             continue
         if not old.finished:
             raise BadRecording(
@@ -109,28 +114,60 @@ def _replayed(
     return Replayed(str(file), known, added, run.bad)
 
 
+def _dropped(log: SqliteLog, rewind: Rewind, run: Replay, epoch: str) -> int | None:
+    """The horizon of the scope, where some of what is known of a run lay below it."""
+    horizon, first = rewind.horizon(f"kubernetes/{run.scope}"), next(log.of(epoch), None)
+    below = log.left(epoch) < log.resume(epoch) or (first is not None and first.s <= horizon)
+    return horizon if below else None
+
+
+def _began(log: SqliteLog, run: Replay, epoch: str) -> bool:
+    """Whether the scope began with this run, so that it tells the same without what was alive before it."""
+    return next((name for name in log.runs() if name.endswith(f"/{run.scope}")), epoch) == epoch
+
+
+def _refuse_more(file: Path, run: Replay, end: int) -> None:
+    """Raises BadRecording where a run tells of a time after what is known of it."""
+    if any(at > end for _, at in run):
+        raise BadRecording(
+            f"{file} has grown, but what it went on from in {run.scope} was dropped by `hindgraph retain`",
+            hint="record on into another file and replay that, or replay all recordings into a new home",
+        )
+
+
 class _Old:
     """What the log has of a run. Its records are compared in order, but for coverage: a shorter form of the file was
-    told to end where it did, and half a line at its end was a gap; a longer form says neither."""
+    told to end where it did, and half a line at its end was a gap; a longer form says neither.
 
-    def __init__(self, entries: Iterator[Entry]) -> None:
+    Where retention `dropped` what lay below an instant, only what was written after it is left as it was: what the run
+    tells up to the first of that is taken as known, or up to that instant if there is none.
+    """
+
+    def __init__(self, entries: Iterator[Entry], dropped: int | None = None) -> None:
         self._entries = entries
+        self._dropped = dropped
         self._next: str | None = None
+        self._until = MAX
         self._coverage: dict[str, Coverage] = {}
         self._confirmed: set[str] = set()
         self.finished = False
         self.first: Entry | None = None
         self._advance()
 
-    def has(self, record: Record) -> bool:
-        """Whether a record of the run, asked in order, is there already."""
+    def has(self, record: Record, at: int) -> bool:
+        """Whether a record of the run, appended at `at` and asked in order, is there already."""
         if isinstance(record, Coverage):
             self._confirmed.add(record.id)
-            return not self.finished or record.id in self._coverage
-        if record.id != self._next:
-            return False
-        self._advance()
-        return True
+            return not self._new(at) or record.id in self._coverage
+        if record.id == self._next and (self._dropped is None or at > self._dropped - _PUSHED):
+            self._dropped = None
+            self._advance()
+            return True
+        return self._dropped is not None and not self._new(at) and at <= self._until
+
+    def _new(self, at: int) -> bool:
+        """Whether nothing more of the run is known at this time."""
+        return self.finished and (self._dropped is None or at > self._dropped)
 
     def reopen(self) -> dict[str, int]:
         """The group-resources that were said to be watched no longer, though they were, and since when; said once."""
@@ -147,11 +184,12 @@ class _Old:
         for entry in self._entries:
             self.first = self.first or entry
             record = parse(entry.raw)
-            if not isinstance(record, Coverage):
-                self._next = record.id
+            if isinstance(record, Coverage):
+                self._coverage[record.id] = record
+            elif self._dropped is None or entry.s > self._dropped:
+                self._next, self._until = record.id, entry.s
                 return
-            self._coverage[record.id] = record
-        self._next, self.finished = None, True
+        self._next, self._until, self.finished = None, MAX, True
 
 
 def _recall(file: Path, run: Replay, rewind: Rewind, first: Entry | None) -> None:

@@ -289,6 +289,11 @@ class SqliteLog:
             sql = "SELECT count(*) FROM entry WHERE epoch = (SELECT id FROM epoch WHERE name = ?)"
             return int(self._connection.execute(sql, (epoch,)).fetchone()[0])
 
+    def runs(self) -> list[str]:
+        """The runs and files that records came from, in the order in which they began to be written."""
+        with self._guard():
+            return [row[0] for row in self._connection.execute("SELECT name FROM epoch ORDER BY id")]
+
     def _counted(self, table: str, name: str) -> int:
         with self._guard():
             row = self._connection.execute(f"SELECT count FROM {table} WHERE name = ?", (name,)).fetchone()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import shutil
 from pathlib import Path
@@ -21,6 +22,7 @@ from schema import instants
 from schema.errors import BadInstant, BadRecording, BeyondHorizon, InTheFuture, StoreCorrupt
 from store.ledger import SqliteLedger
 from store.rewind import Rewind
+from tests.api.test_going_on import listing, pod, t, write
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 STORY = RECORDINGS / "long_story.jsonl.gz"
@@ -77,6 +79,70 @@ def test_a_second_replay_of_the_file_still_adds_nothing(home) -> None:
     assert (told["files"][0]["added"], told["applied"]) == (0, 0)
     assert told["files"][0]["known"] > 900
     assert run(home, "verify")["ok"] is True
+
+
+def part(path: Path, lines: int, *, torn: bool = False) -> Path:
+    """The story up to a line."""
+    some = b"".join(gzip.decompress(STORY.read_bytes()).splitlines(keepends=True)[:lines])
+    path.write_bytes(gzip.compress(some[:-40] if torn else some))
+    return path
+
+
+@pytest.mark.parametrize("torn", [False, True])
+@pytest.mark.parametrize("older_than", ["3s", "0s"])
+def test_a_file_that_grew_goes_on_behind_what_is_left_of_it(whole, tmp_path, older_than, torn) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    shutil.copy(whole / "redaction.key", home)
+    growing = tmp_path / "growing.gz"
+    horizon = ""
+    for lines in (300, 500, 10_000):
+        told = run(home, "replay", str(part(growing, lines, torn=torn and lines < 10_000)))
+        assert told["files"][0]["added"] > 0
+        assert told["dead"] == 0
+        assert run(home, "replay", str(growing))["files"][0]["added"] == 0
+        if lines < 10_000:
+            horizon = run(home, "retain", "--older-than", older_than)["horizons"][LAB]
+            assert run(home, "replay", str(growing))["files"][0]["added"] == 0
+    assert run(home, "verify")["ok"] is True
+    with homes.past(Settings(home=whole)) as before, homes.past(Settings(home=home)) as after:
+        end, start = before.watermark(LAB), instants.parse(horizon)
+        for at in (start, (start + end) // 2, end):
+            was, now = (rewind.objects(LAB, at, rewind.watermark(LAB)) for rewind in (before, after))
+            assert [(one.key, before.state(one)) for one in was] == [(one.key, after.state(one)) for one in now]
+        told, same_told = (
+            {one.change.id for one in rewind.changes(LAB, since=start, until=end, known_at=end, noise=True, limit=-1)}
+            for rewind in (before, after)
+        )
+        assert told == same_told
+        assert len(told) > 20
+
+
+def test_a_file_that_grew_is_refused_where_it_went_on_from_what_was_dropped(tmp_path) -> None:
+    home = tmp_path / "home"
+    lines = [listing(1, 10, pod("a", 5)), listing(2, 12, pod("a", 11, image="a:2")), listing(3, 14, pod("a", 13))]
+    first = write(tmp_path / "a.gz", 0, *lines[:1])
+    second = write(tmp_path / "b.gz", 10, *[{**line, "t": t(10 + n)} for n, line in enumerate(lines[:2])])
+    run(home, "replay", str(first), str(second))
+    run(home, "retain", "--older-than", "0s")
+    assert [one["added"] for one in run(home, "replay", str(first), str(second))["files"]] == [0, 0]
+    write(second, 10, *[{**line, "t": t(10 + n)} for n, line in enumerate(lines)])
+    with pytest.raises(BadRecording, match=r"has grown.*another file"):
+        run(home, "replay", str(second))
+    assert run(home, "verify")["ok"] is True
+    third = write(tmp_path / "c.gz", 20, listing(21, 20, pod("a", 15, image="a:3")))
+    assert run(home, "replay", str(third))["files"][0]["added"] > 0
+    assert run(home, "show", "Pod/shop/a")["items"][0]["state"]["spec"]["containers"][0]["image"] == "a:3"
+
+
+def test_another_file_of_the_same_start_is_refused_after_retention_too(tmp_path) -> None:
+    home = tmp_path / "home"
+    grown = [listing(1, 10, pod("a", 5)), listing(3, 14, pod("a", 13, image="a:2"))]
+    run(home, "replay", str(write(tmp_path / "a.gz", 0, *grown)))
+    run(home, "retain", "--older-than", "1s")
+    other = [listing(1, 10, pod("a", 5)), listing(4, 14, pod("z", 13))]
+    with pytest.raises(BadRecording, match="is not the recording"):
+        run(home, "replay", str(write(tmp_path / "x.gz", 0, *other)))
 
 
 def same(answer: dict) -> dict:
