@@ -48,15 +48,13 @@ def settle(rewind: Rewind, scope: str | None = None, at: str | None = None, know
 
     Ages count back from the end of coverage, so that an old recording answers `-15m` as it did on its day.
     """
-    scopes = rewind.scopes()
-    if scope is not None and "/" not in scope:
-        named = [one for one in scopes if one.partition("/")[2] == scope]
-        scope = named[0] if len(named) == 1 else scope
     if scope is None:
+        scopes = rewind.scopes()
         if len(scopes) != 1:
             there = f"choose one of: {', '.join(scopes)}" if scopes else "record or replay something first"
             raise UnknownScope("which scope?" if scopes else "nothing was recorded yet", hint=there)
         scope = scopes[0]
+    scope = rewind.named(scope)
     top = rewind.watermark(scope)
     asked = None if known_at is None else instants.parse_relative(known_at, top)
     known = top if asked is None else min(asked, top)

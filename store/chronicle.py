@@ -56,6 +56,11 @@ class Chronicle:
         """`source/scope` of everything recorded."""
         return [row[0] for row in self._run("SELECT scope FROM position ORDER BY scope")]
 
+    def named(self, scope: str) -> str:
+        """The scope that people mean: a bare name stands for the one `source/scope` that ends in it."""
+        meant = [one for one in self.scopes() if one.partition("/")[2] == scope]
+        return meant[0] if len(meant) == 1 else scope
+
     def watermark(self, scope: str) -> int:
         """System time of the last projected record of a scope. Raises UnknownScope."""
         row = self._run("SELECT s FROM position WHERE scope = ?", (scope,)).fetchone()

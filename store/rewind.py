@@ -54,7 +54,7 @@ class Rewind(Chronicle):
         if space is not None:
             keys = [key for key in keys if key.namespace == space]
         if scope is not None:
-            keys = [key for key in keys if f"{key.source}/{key.scope}" == scope]
+            keys = [key for key in keys if scope_of(key) == self.named(scope)]
         if not keys:
             raise self._unknown(text, kind, name)
         if len(keys) > 1:

@@ -87,7 +87,7 @@ def test_it_fits_a_narrow_terminal_and_has_no_colour_in_a_file(tmp_path) -> None
 
 
 def test_the_command_tells_it_from_a_folder_of_its_own(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("api.cli.mkdtemp", lambda prefix: str(tmp_path))
+    monkeypatch.setattr("api.cli.serving.mkdtemp", lambda prefix: str(tmp_path))
     result = CliRunner().invoke(app, ["demo"], catch_exceptions=False)
     assert result.exit_code == 0
     assert f"export HINDGRAPH_HOME={tmp_path / 'long_story'}" in result.stdout
