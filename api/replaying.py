@@ -25,8 +25,9 @@ from schema import instants
 from schema.errors import BadRecording
 from schema.instants import MAX, SECOND
 from schema.records import Coverage, ObjectRef, Record, Valid, parse
+from store.entries import Entry
 from store.ledger import SqliteLedger
-from store.log import Entry, SqliteLog
+from store.log import SqliteLog
 from store.projector import ProjectStats, project
 from store.retain import mend
 from store.rewind import Rewind

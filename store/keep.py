@@ -22,8 +22,9 @@ from schema.identity import oid as oid_of
 from schema.instants import MAX
 from schema.records import Amend, Change, Coverage, Evidence, Horizon, Record, Retract, State
 from store.bodies import unpack
+from store.entries import Entry
 from store.ledger import SqliteLedger
-from store.log import Entry, SqliteLog
+from store.log import SqliteLog
 from store.projector import understand
 
 _BATCH = 1000

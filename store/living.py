@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
 from dataclasses import dataclass
+from typing import Protocol
 
+from schema.canonical import Json, canonical
 from schema.instants import MAX
 from store.derive.facts import Facet, Named
 from store.derive.joins import JOINS
 from store.derive.sides import NOWHERE, Sides
+from store.rows import ChangeRow
 
 HEADS = 20_000
 """How many heads are kept: a pod's takes about 10 KB with its facts, so 200 MB at most."""
@@ -40,16 +43,42 @@ class Head:
     facts: Named | None = None
 
 
+class Chains(Protocol):
+    """Where heads are read from."""
+
+    def last_n(self, oid: int) -> int: ...
+    def anchor(self, oid: int, n: int) -> tuple[int, str]: ...
+    def last_change(self, oid: int, *, chain: bool = False) -> ChangeRow | None: ...
+    def content(self, oid: int, n: int) -> dict[str, Json]: ...
+
+
 class Heads:
     """Heads by object id, the longest unused dropped first."""
 
-    def __init__(self) -> None:
+    def __init__(self, chains: Chains) -> None:
+        self._chains = chains
         self._heads: OrderedDict[int, Head] = OrderedDict()
 
-    def get(self, oid: int) -> Head | None:
+    def of(self, oid: int) -> Head:
         head = self._heads.get(oid)
-        if head is not None:
+        if head is None:
+            head = self._load(oid)
+            self.put(oid, head)
+        else:
             self._heads.move_to_end(oid)
+        return head
+
+    def _load(self, oid: int) -> Head:
+        head = Head(next_n=self._chains.last_n(oid) + 1)
+        if head.next_n == 0:
+            return head
+        end, final = self._chains.last_change(oid, chain=True), self._chains.last_change(oid)
+        head.last = final.seq if final else 0
+        if end is not None:
+            head.uid, head.vf, head.seq, head.n = end.uid, end.vf, end.seq, end.n
+            if end.n is not None:
+                head.anchor, head.digest = self._chains.anchor(oid, end.n)
+                head.body = canonical(self._chains.content(oid, end.n))
         return head
 
     def put(self, oid: int, head: Head) -> None:

@@ -1,9 +1,10 @@
 """The embedded log: the records of every scope in one SQLite file, in order, never changed after they were written.
 
-It gives positions and system times, keeps records small, knows when a row is not what was written, and lets one
-process write at a time. What records mean is not known here beyond their scope and instants; making rows and answers
-of them is `store.projector` and `store.rewind`. One append is one transaction: after kill -9 a batch is there whole or
-not at all, and `resume` says how many records of a run or file are, so that its replay continues behind them.
+It gives positions and system times, keeps records small, and lets one process write at a time; reading them, with
+knowing when a row is not what was written, is `store.entries`. What records mean is not known here beyond their scope
+and instants; making rows and answers of them is `store.projector` and `store.rewind`. One append is one transaction:
+after kill -9 a batch is there whole or not at all, and `resume` says how many records of a run or file are, so that its
+replay continues behind them.
 Retention may leave out records below its horizon (`trimming`): positions and counts stay what they were.
 """
 
@@ -11,12 +12,9 @@ from __future__ import annotations
 
 import fcntl
 import os
-import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import islice
 from pathlib import Path
 from typing import Self
 
@@ -24,28 +22,16 @@ from migrations import migrate, pending
 from schema.errors import BadRecord, StoreBusy, StoreCorrupt, StoreError, StoreMissing
 from schema.instants import MAX
 from schema.records import Amend, Change, Record, State, dump, scope_of
-from store.chain import GENESIS, READ, Cut, Row, checked, corrupt, cut_of, link, rewrite
+from store.chain import GENESIS, link, rewrite
+from store.entries import BLOB, Entries
 from store.files import READ_ONLY, connect
-from store.packing import NEWEST, PLAIN, Packer
+from store.packing import NEWEST, Packer
 
 BLOB_OVER = 512 * 1024
 """A body of more bytes than this is kept once, by digest, apart from the rows that are read in order."""
 
-_BLOB = -1
-"""The `coding` of a row whose body is the digest of a blob."""
 
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One record as the log keeps it: `raw` is its JSON, `s` its system time, `scope` its `source/scope`."""
-
-    position: int
-    s: int
-    scope: str
-    raw: bytes
-
-
-class SqliteLog:
+class SqliteLog(Entries):
     """One log file, with `<file>.lock` beside it for the one writer.
 
     Raises StoreMissing when `readonly` and nothing is there, StoreBusy when another writer holds it, StoreError when
@@ -132,7 +118,7 @@ class SqliteLog:
             cut = rewrite(self._connection, upto, stowed)
             self._write(_ready(closing), "")
             run = self._connection.execute
-            run("DELETE FROM blob WHERE digest NOT IN (SELECT body FROM entry WHERE coding = ?)", (_BLOB,))
+            run("DELETE FROM blob WHERE digest NOT IN (SELECT body FROM entry WHERE coding = ?)", (BLOB,))
             run("DELETE FROM trim")
             run("INSERT INTO trim VALUES (?, ?, ?, ?)", (cut.position, cut.anchor, cut.seal, self._last[0]))
             yield
@@ -195,124 +181,9 @@ class SqliteLog:
         name = blake2b(raw, digest_size=16).digest()
         packed = self._packer.pack_plain(raw)
         self._connection.execute("INSERT OR IGNORE INTO blob VALUES (?, ?)", (name, packed))
-        return _BLOB, name
+        return BLOB, name
 
-    # -- reading
-
-    def read(self, after: int = 0, limit: int = 1000) -> list[Entry]:
-        """Up to `limit` records behind position `after`, each checked against the chain.
-
-        Raises StoreCorrupt naming the first position that is not what was written.
-        """
-        start, wanted = max(after, 0), max(limit, 0)
-        rows: list[Row] = []
-        with self._still():
-            cut = self.cut()
-            try:
-                rows.extend(self._connection.execute(READ, {"after": start, "limit": wanted + (start > 0)}))
-            except sqlite3.DatabaseError as error:
-                with self._guard(f"position {rows[-1][0] + 1 if rows else start or 1}"):
-                    raise error
-            found = []
-            for position, s, scope, coding, body in islice(checked(rows, start, cut), wanted):
-                try:
-                    raw = self._blob(position, body) if coding == _BLOB else self._packer.unpack(coding, body)
-                except ValueError as error:
-                    raise corrupt(position, f"does not unpack: {error}") from None
-                found.append(Entry(position, s, scope, raw))
-        return found
-
-    @contextmanager
-    def _still(self) -> Iterator[None]:
-        """Several reads of one state of the file, whatever another process writes meanwhile."""
-        if self._connection.in_transaction:
-            yield
-            return
-        with self._guard():
-            self._connection.execute("BEGIN")
-        try:
-            yield
-        finally:
-            self._connection.execute("ROLLBACK")
-
-    def cut(self) -> Cut:
-        """Where retention has cut the log."""
-        with self._guard():
-            return cut_of(self._connection)
-
-    def _blob(self, position: int, name: bytes) -> bytes:
-        with self._guard(f"position {position}"):
-            row = self._connection.execute("SELECT body FROM blob WHERE digest = ?", (name,)).fetchone()
-        if row is None:
-            raise corrupt(position, "has lost its body")
-        raw = self._packer.unpack(PLAIN, row[0])
-        if blake2b(raw, digest_size=16).digest() != name:
-            raise corrupt(position, "has another body than was written")
-        return raw
-
-    def end(self) -> int:
-        """The last position; 0 for an empty log."""
-        with self._guard():
-            return int(self._connection.execute("SELECT coalesce(max(position), 0) FROM entry").fetchone()[0])
-
-    def scopes(self) -> list[str]:
-        with self._guard():
-            return [row[0] for row in self._connection.execute("SELECT name FROM scope ORDER BY name")]
-
-    def count(self, scope: str) -> int:
-        """How many records of a `source/scope` were written."""
-        return self._counted("scope", scope)
-
-    def resume(self, epoch: str) -> int:
-        """How many records of this run or file were written: a replay skips so many."""
-        return self._counted("epoch", epoch)
-
-    def of(self, epoch: str) -> Iterator[Entry]:
-        """The records of a run or file that are still there, in order."""
-        with self._guard():
-            rows = self._connection.execute(
-                "SELECT position FROM entry WHERE epoch = (SELECT id FROM epoch WHERE name = ?) ORDER BY position",
-                (epoch,),
-            )
-            positions = [row[0] for row in rows]
-        wanted = set(positions)
-        after = positions[0] - 1 if positions else 0
-        while wanted and after < positions[-1]:
-            for entry in self.read(after=after):
-                after = entry.position
-                if after in wanted:
-                    yield entry
-
-    def left(self, epoch: str) -> int:
-        """How many records of a run or file are still there; fewer than `resume` where retention dropped some."""
-        with self._guard():
-            sql = "SELECT count(*) FROM entry WHERE epoch = (SELECT id FROM epoch WHERE name = ?)"
-            return int(self._connection.execute(sql, (epoch,)).fetchone()[0])
-
-    def runs(self) -> list[str]:
-        """The runs and files that records came from, in the order in which they began to be written."""
-        with self._guard():
-            return [row[0] for row in self._connection.execute("SELECT name FROM epoch ORDER BY id")]
-
-    def _counted(self, table: str, name: str) -> int:
-        with self._guard():
-            row = self._connection.execute(f"SELECT count FROM {table} WHERE name = ?", (name,)).fetchone()
-        return 0 if row is None else int(row[0])
-
-    # -- opening and closing
-
-    @contextmanager
-    def _guard(self, where: str = "some position") -> Iterator[None]:
-        """SQLite's complaints as ours; a full disk and the like stay an error of the store, not of its content."""
-        try:
-            yield
-        except sqlite3.OperationalError as error:
-            if "locked" in str(error):
-                raise StoreBusy(f"the log {self.path} is held by another process") from error
-            hint = "check the disk and its permissions"
-            raise StoreError(f"the log {self.path} cannot be used: {error}", hint=hint) from error
-        except sqlite3.DatabaseError as error:
-            raise StoreCorrupt(f"the log {self.path} is damaged at {where}: {error}") from error
+    # -- closing
 
     def close(self) -> None:
         self._connection.close()

@@ -26,7 +26,7 @@ from store.derive.reads import touches
 from store.derive.rules import facts_of
 from store.derive.sides import NOTHING, bucket_id, derived, sides_of
 from store.edges import in_order
-from store.living import Facets, Head, Heads
+from store.living import Chains, Facets, Head, Heads
 from store.rows import (
     BucketRow,
     ChangeRow,
@@ -52,12 +52,9 @@ _NOT_IN_BODY = frozenset(("v", "type", "id", "op", "object", "base", "digest", "
 _State = dict[str, Json]
 
 
-class Reader(History, Protocol):
-    """What the planner must know of the ledger, beside what corrections ask."""
+class Reader(History, Chains, Protocol):
+    """What the planner must know of the ledger, beside what corrections and heads ask."""
 
-    def last_n(self, oid: int) -> int: ...
-    def anchor(self, oid: int, n: int) -> tuple[int, str]: ...
-    def last_change(self, oid: int, *, chain: bool = False) -> ChangeRow | None: ...
     def believed(self, change_id: str) -> ChangeRow | None: ...
     def coverage_rows(self, cid: int) -> list[CoverageRow]: ...
     def living(self, scope: str) -> Iterator[tuple[int, ObjectRef, int]]: ...
@@ -78,7 +75,7 @@ class Planner:
     def __init__(self, reader: Reader, scope: str) -> None:
         self._reader = reader
         self._scope = scope
-        self._heads = Heads()
+        self._heads = Heads(reader)
         self._facets = Facets()
         self._corrector = Corrector(reader)
         self._gaps = reader.gaps()
@@ -122,7 +119,7 @@ class Planner:
     def _change(self, record: Change, told: _State, seq: int, s: int) -> list[RowOp]:
         self._in_time(record)
         oid = oid_of(record.object.key)
-        head = self._head(oid)
+        head = self._heads.of(oid)
         vf = max(record.valid.not_after, head.vf)
         if record.op == "delete":
             if head.body is None:
@@ -150,7 +147,7 @@ class Planner:
         if not record.horizon:
             self._in_time(record)
         oid = oid_of(record.object.key)
-        head = self._head(oid)
+        head = self._heads.of(oid)
         instant = record.valid.not_after
         if instant >= head.vf and not record.late:
             if head.digest == record.digest and head.uid == record.object.uid:
@@ -293,26 +290,6 @@ class Planner:
             return [Supersede("change", row.seq, row.vf, row.seq, row.sf, s), Insert(fresh)]
         self._heads.drop(row.oid)
         return self._correct(row.oid, ref, self._corrector.shift_of(row, fresh, s), {}, seq, s).ops
-
-    def _head(self, oid: int) -> Head:
-        head = self._heads.get(oid)
-        if head is None:
-            head = self._load_head(oid)
-            self._heads.put(oid, head)
-        return head
-
-    def _load_head(self, oid: int) -> Head:
-        head = Head(next_n=self._reader.last_n(oid) + 1)
-        if head.next_n == 0:
-            return head
-        end, final = self._reader.last_change(oid, chain=True), self._reader.last_change(oid)
-        head.last = final.seq if final else 0
-        if end is not None:
-            head.uid, head.vf, head.seq, head.n = end.uid, end.vf, end.seq, end.n
-            if end.n is not None:
-                head.anchor, head.digest = self._reader.anchor(oid, end.n)
-                head.body = canonical(self._reader.content(oid, end.n))
-        return head
 
 
 def _amended(row: ChangeRow, record: Amend, s: int) -> ChangeRow:
