@@ -41,8 +41,9 @@ def guarded(settings: Settings) -> Iterator[None]:
             f"{settings.home} cannot be used: {error}", hint="check the disk and its permissions"
         ) from None
     except sqlite3.DatabaseError as error:
-        hint = "restore this home from a backup, or replay its recordings into a new one"
-        raise StoreCorrupt(f"{settings.home} is damaged: {error}", hint=hint) from None
+        # The log says so itself.
+        hint = "move ledger.sqlite* away and run `hindgraph project`: it is made anew from the log"
+        raise StoreCorrupt(f"the ledger of {settings.home} is damaged: {error}", hint=hint) from None
     except BrokenPipeError:
         raise  # whoever reads the answer went away: nothing of the home
     except PermissionError as error:
@@ -59,7 +60,7 @@ def check(settings: Settings, progress: Callable[[int], None] | None = None) -> 
         if outdated(log, ledger):
             raise StoreCorrupt(
                 "the log was trimmed and the ledger not made anew: retention was interrupted",
-                hint="run `hindgraph retain` again, or replay anything",
+                hint="`hindgraph project` makes it anew",
             )
         return verify(log, ledger, progress)
 
@@ -80,6 +81,8 @@ def recorded(settings: Settings) -> None:
     """Raises StoreMissing where nothing was recorded."""
     if settings.home.exists() and not settings.home.is_dir():
         raise StoreError(f"{settings.home} is not a folder", hint="set --home to a folder")
+    if settings.log.exists() and not settings.ledger.exists():
+        raise StoreMissing(f"the ledger of {settings.home} is gone", hint="`hindgraph project` makes it from the log")
     if not settings.ledger.exists():
         raise StoreMissing(
             f"nothing was recorded at {settings.home} yet", hint="hindgraph --home DIR replay FILE..., or set --home"

@@ -22,7 +22,7 @@ from capture.kubernetes.telling import name_of
 from capture.normalise import Prepared, recalled
 from capture.redact import Redactor
 from schema import instants
-from schema.errors import BadRecording
+from schema.errors import BadRecording, StoreMissing
 from schema.instants import MAX, SECOND
 from schema.records import Coverage, ObjectRef, Record, Valid, parse
 from store.entries import Entry
@@ -71,6 +71,16 @@ def replay(
                 more.position or stats.position,
             )  # fmt: skip
     return told, stats
+
+
+def catch_up(settings: Settings, progress: Callable[[int], None] | None = None) -> ProjectStats:
+    """Bring the ledger of a home up to the end of its log; one that is gone is made anew. Raises StoreMissing."""
+    with guarded(settings):
+        if not settings.log.exists():
+            raise StoreMissing(f"there is no log at {settings.home}", hint="hindgraph --home DIR replay FILE...")
+        with SqliteLog(settings.log) as log, closing(SqliteLedger(settings.ledger)) as ledger:
+            mend(log, ledger, settings.scratch, progress)
+            return project(log, ledger, progress)
 
 
 def _replayed(

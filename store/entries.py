@@ -149,4 +149,5 @@ class Entries:
             hint = "check the disk and its permissions"
             raise StoreError(f"the log {self.path} cannot be used: {error}", hint=hint) from error
         except sqlite3.DatabaseError as error:
-            raise StoreCorrupt(f"the log {self.path} is damaged at {where}: {error}") from error
+            hint = "restore the file from a copy, or replay the recordings into a new home"
+            raise StoreCorrupt(f"the log {self.path} is damaged at {where}: {error}", hint=hint) from error

@@ -65,7 +65,7 @@ class SqliteLedger(Believed):
                 self.connection.close()
                 raise StoreMissing(
                     f"the ledger at {path} is one of an older Hindgraph",
-                    hint="replay any recording into this home: the ledger is written anew from its log",
+                    hint="`hindgraph project` brings it up, from the log where need be",
                 )
         else:
             migrate(self.connection, "ledger")

@@ -65,7 +65,9 @@ class SqliteLog(Entries):
     def _open(self) -> None:
         if self.readonly:
             if pending(self._connection, "log"):
-                raise StoreMissing(f"the log {self.path} is of an older Hindgraph", hint="replay to bring it up")
+                raise StoreMissing(
+                    f"the log {self.path} is of an older Hindgraph", hint="`hindgraph project` brings it up"
+                )
             return
         # The log is what everything else is rebuilt from: an append that returned has reached the disk.
         self._connection.execute("PRAGMA synchronous = FULL")

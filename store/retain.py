@@ -35,7 +35,7 @@ def retain(
     if not verify(log, ledger, progress).ok:
         raise StoreCorrupt(
             "the ledger is not what the log says, so nothing was dropped",
-            hint="move the ledger away and replay anything: it is made anew",
+            hint="move ledger.sqlite away and run `hindgraph project`: it is made anew from the log",
         )
     made = plan()
     if made.horizons:

@@ -1,7 +1,8 @@
-"""Commands that write to a home or check it: replay, verify, retain."""
+"""Commands that write to a home or check it: replay, project, verify, retain."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +18,7 @@ from api.cli.root import (
     tell_json,
 )
 from schema import instants
+from store.projector import ProjectStats
 
 _BAD = 5
 """How many bad lines of a file are told as text."""
@@ -44,10 +46,7 @@ def replay(
                     }
                     for one in told
                 ],
-                "applied": stats.applied,
-                "dead": stats.dead,
-                "duplicates": stats.duplicates,
-                "position": stats.position,
+                **asdict(stats),
             }
         )
         return
@@ -60,6 +59,22 @@ def replay(
             out.print(f"  line {row.number}: {row.reason}", markup=False)
         if len(one.bad) > _BAD:
             out.print(f"  and {len(one.bad) - _BAD} more (--json has all)")
+    _projected(stats)
+
+
+@app.command(rich_help_panel=KEEPING, epilog="Example: `hindgraph project`")
+def project(context: typer.Context, as_json: AsJson = False) -> None:
+    """Bring the ledger up to the log, as after a crash or an upgrade; one that is gone is made anew."""
+    with progress("projecting") as step:
+        stats = replaying.catch_up(context.obj, step)
+    if as_json:
+        tell_json(asdict(stats))
+    else:
+        _projected(stats)
+
+
+def _projected(stats: ProjectStats) -> None:
+    out = console()
     out.print(f"projected: {stats.applied} applied, {stats.duplicates} duplicates, {stats.dead} dead letters")
     if stats.dead:
         out.print("see: hindgraph dead-letters")
@@ -83,7 +98,7 @@ def verify(context: typer.Context, as_json: AsJson = False) -> None:
     else:
         console().print(f"{'ok' if verdict.ok else 'DIFFERENT'}: {verdict.records} records, {verdict.ledger_digest}")
         if verdict.behind:
-            console().print(f"{verdict.behind} more in the log are not projected yet: replay the file again to go on")
+            console().print(f"{verdict.behind} more in the log are not projected yet: `hindgraph project` goes on")
     if not verdict.ok:
         raise typer.Exit(1)
 
