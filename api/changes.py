@@ -16,7 +16,7 @@ import orjson
 
 from api.answer import Answer, change_item
 from api.cascade import REACH, WINDOW, Group, fold
-from api.questions import Moment, known, tell
+from api.questions import Moment, begin, known, tell
 from schema.canonical import hash128
 from schema.errors import BadCursor
 from schema.identity import Key
@@ -81,7 +81,7 @@ def changes(
     BadPath, BadCursor.
     """
     wanted = where or Filter()
-    since = rewind.horizon(moment.scope) if since == -MAX else since
+    since = begin(rewind, moment, since)
     if wanted.path is not None:
         parse(wanted.path)
     known(rewind, moment.scope, wanted.namespace, wanted.kind)

@@ -22,7 +22,7 @@ from api.answer import (
 from capture.diff import diff as compare
 from schema import instants
 from schema.canonical import Json
-from schema.errors import BadInstant, InTheFuture, UnknownObject, UnknownScope
+from schema.errors import BadInstant, InputError, InTheFuture, UnknownObject, UnknownScope
 from schema.identity import Key
 from schema.instants import MAX, SECOND
 from schema.paths import matches, parse
@@ -66,6 +66,14 @@ def settle(rewind: Rewind, scope: str | None = None, at: str | None = None, know
         )
     rewind.above(scope, instant)
     return Moment(scope, instant, known, fixed=asked is not None and asked <= top)
+
+
+def begin(rewind: Rewind, moment: Moment, since: int) -> int:
+    """From when on something is asked for; -MAX is the horizon. Raises InputError where that is after the moment."""
+    if since > moment.at:
+        asked = f"since {instants.show(since)}, up to {instants.show(moment.at)}"
+        raise InputError(f"{asked}: there is no such time", hint="`since` is the earlier instant, `at` the later")
+    return rewind.horizon(moment.scope) if since == -MAX else since
 
 
 def known(rewind: Rewind, scope: str, namespace: str | None = None, kind: str | None = None) -> None:
@@ -186,7 +194,7 @@ def evidence(
 
     A `since` of -MAX is the horizon.
     """
-    since = rewind.horizon(moment.scope) if since == -MAX else since
+    since = begin(rewind, moment, since)
     heard = [
         one
         for one in reversed(rewind.evidence(moment.scope, since, moment.at))

@@ -243,4 +243,7 @@ def _opened(file: Path, redactor: Redactor, scope: str | None) -> Replay:
     try:
         return Replay(file, redactor, None if scope is None else scope.removeprefix("kubernetes/"))
     except BadRecording as error:
-        raise BadRecording(f"{file}: {error.message}", hint=error.hint) from None
+        named = error.message if str(file) in error.message else f"{file}: {error.message}"
+        raise BadRecording(
+            named, hint=error.hint or "a recording is JSON Lines, plain or gzip: docs/recordings.md"
+        ) from None

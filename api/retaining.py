@@ -15,7 +15,7 @@ from api import home
 from api.questions import end_of_coverage
 from api.settings import Settings
 from schema import instants
-from schema.errors import InTheFuture
+from schema.errors import BadInstant, InTheFuture
 from store import keep
 from store.ledger import SqliteLedger
 from store.log import SqliteLog
@@ -61,7 +61,11 @@ def horizons(rewind: Rewind, older_than: str) -> dict[str, int]:
     ends = {scope: end_of_coverage(rewind, scope, rewind.watermark(scope)) for scope in rewind.scopes()}
     newest = max(ends.values(), default=0)
     age = older_than[-1:] in ("d", "h", "m", "s")
-    asked = instants.parse_relative(f"-{older_than}" if age else older_than, newest)
+    try:
+        asked = instants.parse_relative(f"-{older_than}" if age else older_than, newest)
+    except BadInstant as error:
+        hint = "write an age, as 30d or 12h, or RFC 3339 with a zone, as 2026-03-01T03:00:00Z"
+        raise BadInstant(error.message.replace("'-", "'", 1) if age else error.message, hint=hint) from None
     if asked > newest:
         raise InTheFuture(
             f"{instants.show(asked)} lies after everything recorded", hint=f"coverage ends at {instants.show(newest)}"

@@ -62,7 +62,7 @@ class Rewind(Chronicle):
         return keys[0]
 
     def _unknown(self, text: str, kind: str, name: str) -> UnknownObject:
-        return UnknownObject(f"no object {text} was {self.ever}", hint=self._near(kind, name))
+        return UnknownObject(f"no object {text[:300]} was {self.ever}", hint=self._near(kind, name))
 
     def _near(self, kind: str, name: str) -> str:
         rows = self._run("SELECT DISTINCT kind, namespace, name FROM object WHERE oid IN (SELECT oid FROM version)")

@@ -89,15 +89,20 @@ def changes(
 
 @app.command(
     rich_help_panel=ASKING,
-    epilog="Examples: `hindgraph diff 2026-03-01T03:00:00Z`, `hindgraph diff -- -1h now` (an age needs `--` before it)",
+    epilog="Examples: `hindgraph diff 2026-03-01T03:00:00Z`, `hindgraph diff -1h now --kind Service`",
+    # An age looks like an option; what is neither is refused below.
+    context_settings={"ignore_unknown_options": True},
 )
 def diff(
-    context: typer.Context, before: Annotated[str, typer.Argument(help="The earlier instant.")],
-    after: Annotated[str | None, typer.Argument(help="The later one; default: the end of coverage.")] = None,
+    context: typer.Context, before: Annotated[str, typer.Argument(metavar="BEFORE", help="The earlier instant.")],
+    after: Annotated[str | None, typer.Argument(metavar="AFTER", help="The later; default: the end of coverage.")] = None,
     known_at: KnownAt = None, scope: Scope = None, namespace: Namespace = None, kind: Kind = None, only: Only = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """How two instants differ: objects added, removed, and fields changed."""
+    for word in (before, after or ""):
+        if word.startswith("--"):
+            raise typer.BadParameter(f"no such option: {word}")
     with home.past(context.obj) as rewind:
         key = None if only is None else rewind.find(only, namespace, scope)
         moment = questions.settle(rewind, scope_of(key, scope), after, known_at)
