@@ -38,7 +38,7 @@ bench: install
 	$(BIN)/python -m bench.capture
 	$(BIN)/python -m bench.projection
 	$(BIN)/python -m bench.as_of
-	$(BIN)/python -m bench.answers --changes 100000 --objects 2000
+	$(BIN)/python -m bench.answers
 
 # Needs uv; writes the lock with hashes and without any registry's address.
 lock:

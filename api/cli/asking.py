@@ -95,7 +95,9 @@ def changes(
 )
 def diff(
     context: typer.Context, before: Annotated[str, typer.Argument(metavar="BEFORE", help="The earlier instant.")],
-    after: Annotated[str | None, typer.Argument(metavar="AFTER", help="The later; default: the end of coverage.")] = None,
+    after: Annotated[
+        str | None, typer.Argument(metavar="AFTER", help="The later one; default: the end of coverage.")
+    ] = None,
     known_at: KnownAt = None, scope: Scope = None, namespace: Namespace = None, kind: Kind = None, only: Only = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
