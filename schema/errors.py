@@ -11,7 +11,7 @@ problem on REST) by the two class attributes and never by matching text. Bugs ar
     │   ├── BadCursor             a page cursor that is not ours, or of another question
     │   ├── BadRecording          a recording file that is not one (header, version, compression)
     │   ├── BadRecord             a log record that does not parse, or of an unknown version
-    │   └── Oversize              one object or line over the hard cap
+    │   └── Oversize              a record over the hard cap of the log
     ├── QuestionError             the question is well formed, the recorded past cannot answer it
     │   ├── UnknownObject         no such object was ever recorded (near names are suggested)
     │   ├── AmbiguousObject       the short name fits several objects

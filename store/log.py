@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Self
 
 from migrations import migrate, pending
-from schema.errors import BadRecord, StoreBusy, StoreCorrupt, StoreError, StoreMissing
+from schema.errors import BadRecord, Oversize, StoreBusy, StoreCorrupt, StoreError, StoreMissing
 from schema.instants import MAX
 from schema.records import Amend, Change, Record, State, dump, scope_of
 from store.chain import GENESIS, link, rewrite
@@ -29,6 +29,10 @@ from store.packing import NEWEST, Packer
 
 BLOB_OVER = 512 * 1024
 """A body of more bytes than this is kept once, by digest, apart from the rows that are read in order."""
+
+
+LARGEST = 256 * 1024 * 1024
+"""A record of more bytes than this is refused: four times the longest line that capture reads."""
 
 
 class SqliteLog(Entries):
@@ -99,7 +103,7 @@ class SqliteLog(Entries):
         """Append records with their append times, all or none; returns their positions.
 
         `epoch` names the run of a recorder or the recording file they come from; `resume` counts by it. Raises
-        BadRecord when a record's instants leave no room for a system time after it.
+        BadRecord when a record's instants leave no room for a system time after it, Oversize when one is too large.
         """
         ready = _ready(batch)
         if not ready:
@@ -178,6 +182,9 @@ class SqliteLog(Entries):
         return [row[0] for row in rows]
 
     def _stow(self, raw: bytes) -> tuple[int, bytes]:
+        if len(raw) > LARGEST:
+            hint = "nothing of its batch was written; leave out what makes it so large"
+            raise Oversize(f"a record of {len(raw):,} bytes: {LARGEST:,} is the most", hint=hint)
         if len(raw) <= BLOB_OVER:
             return NEWEST, self._packer.pack(raw)
         name = blake2b(raw, digest_size=16).digest()

@@ -29,6 +29,7 @@ from schema.errors import (
 from store.ledger import SqliteLedger
 from store.log import SqliteLog
 from tests.api.test_going_on import at, listing, pod, t, write
+from tests.bitemporal.test_oracle import FULL
 
 STORY = Path(__file__).parents[1] / "recordings" / "long_story.jsonl.gz"
 GAP = Path(__file__).parents[1] / "recordings" / "watch_gap.jsonl.gz"
@@ -214,6 +215,20 @@ def test_a_clock_that_runs_back_keeps_the_order_of_the_log(tmp_path) -> None:
         (version,) = rewind.objects("kubernetes/lab", at(21), rewind.watermark("kubernetes/lab"))
         assert rewind.state(version)["spec"]["containers"][0]["image"] == "a:3"
     assert run(home, "verify") is None
+
+
+def test_a_huge_object_is_kept_and_shown(tmp_path) -> None:
+    """20 MB in `make test-full`, a tenth in `make test`."""
+    large = pod("a", 11)
+    large["spec"]["notes"] = [f"{number:020000}" for number in range(1000 if FULL else 100)]
+    lines = [listing(1, 10, pod("a", 5)), {"t": t(2), "r": "v1/pods", "type": "MODIFIED", "object": large}]
+    home = tmp_path / "home"
+    assert run(home, "replay", str(write(tmp_path / "a.gz", 0, *lines))) is None
+    assert run(home, "verify") is None
+    with homes.past(Settings(home=home)) as rewind:
+        (version,) = rewind.objects("kubernetes/lab", at(2), rewind.watermark("kubernetes/lab"))
+        assert rewind.state(version)["spec"]["notes"] == large["spec"]["notes"]
+    assert run(home, "changes") is None
 
 
 def test_a_migration_that_was_killed_is_done_again(home) -> None:

@@ -8,7 +8,7 @@ from importlib.resources import files
 
 import pytest
 
-from schema.errors import BadRecord, StoreBusy, StoreCorrupt, StoreError, StoreMissing, StoreVersion
+from schema.errors import BadRecord, Oversize, StoreBusy, StoreCorrupt, StoreError, StoreMissing, StoreVersion
 from schema.instants import MAX
 from schema.records import dump
 from store.log import BLOB_OVER, SqliteLog
@@ -72,6 +72,16 @@ def test_large_bodies_read_back_like_small_ones(tmp_path, extra):
         assert [entry.raw for entry in log.read()] == [dump(record)] * 2
     blobs = sqlite3.connect(tmp_path / "log.db").execute("SELECT count(*) FROM blob").fetchone()[0]
     assert blobs == (len(dump(record)) > BLOB_OVER)
+
+
+def test_a_record_beyond_all_bounds_is_refused_with_its_batch(tmp_path, monkeypatch):
+    monkeypatch.setattr("store.log.LARGEST", 10_000)
+    with SqliteLog(tmp_path / "log.db") as log:
+        log.append([(change(1, 1), 0)])
+        with pytest.raises(Oversize, match="10,000 is the most"):
+            log.append([(change(2, 2), 0), (change(3, 3, text="x" * 10_000), 0)])
+        assert log.append([(change(2, 2), 0)]) == [2]
+        assert len(log.read()) == 2
 
 
 def test_one_writer_any_readers(tmp_path):
