@@ -267,6 +267,18 @@ def test_no_scope_is_cut_behind_its_own_end_and_a_file_that_comes_too_late_is_re
     assert run(tmp_path, "show", "Service/shop/payment", "--scope", "kubernetes/live")["items"] == before["items"]
 
 
+def test_a_retention_that_was_killed_before_its_last_step_is_finished_by_project(whole, home) -> None:
+    horizon = run(home, "retain", "--older-than", "18s")["horizons"][LAB]
+    for file in home.glob("ledger.sqlite*"):
+        file.unlink()
+    shutil.copy(whole / "ledger.sqlite", home)
+    with pytest.raises(StoreCorrupt, match="hindgraph project"):
+        run(home, "verify")
+    run(home, "project")
+    assert run(home, "verify")["ok"] is True
+    assert run(home, "coverage")["horizon"] == horizon
+
+
 def test_nothing_below_is_nothing_to_do(home) -> None:
     told = run(home, "retain", "--older-than", "30d")
     assert (told["horizons"], told["dropped"]) == ({}, {})
