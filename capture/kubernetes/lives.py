@@ -26,6 +26,7 @@ CHECKPOINT_AGE = 24 * 60 * 60 * SECOND
 """After so many changes, or so long since its last whole state, the next change of an object is followed by one."""
 
 _CRD = "apiextensions.k8s.io/CustomResourceDefinition"
+_CRDS = "apiextensions.k8s.io/customresourcedefinitions"
 
 
 class Lives:
@@ -37,6 +38,9 @@ class Lives:
         self._counts = counts
         self._gone = Gone()
         self._declared: dict[tuple[str, str], Declared] = {}
+        for watch in watches.parts(_CRDS):  # Those of an earlier run: no line need come of them again.
+            for known in filter(None, map(watch.known.get, watch.known.keys())):
+                self._learn(known.prepared)
 
     def recall(self, watch: Watch, known: Known) -> None:
         """It was alive when an earlier run ended."""

@@ -31,7 +31,7 @@ class Losses:
 
     def lose(self, watch: Watch, t: int, reason: str, how: Lost = "gap") -> list[Coverage]:
         """It is not watched since it was last heard of, or from now on if it was lost already and is lost otherwise."""
-        watch.pages = None
+        watch.pages, watch.unread = None, False
         if watch.lost is not None and how in ("gap", watch.lost):
             return []
         # Lost again before anything was heard that a resumed watch owed: the same loss is told twice.
@@ -62,6 +62,14 @@ class Losses:
             return []
         watch.hole = (t, self._said(reason))
         return [self._tell.coverage(watch.name, "gap", t, t, watch.hole[1])]
+
+    def unread(self, watch: Watch, t: int, reason: str) -> list[Coverage]:
+        """A whole line of this watch, or of any (EVERYTHING), was of no use: it may have been a page of a list."""
+        for one in self._watches if watch.name == EVERYTHING else (watch,):
+            one.unread = True
+            if one.pages is not None:
+                one.pages.missed.append(reason)
+        return self.miss(watch, t, reason)
 
     def good(self, watch: Watch | None, t: int) -> list[Coverage]:
         """A line of this watch, or of any, was of use: what was missing is over."""

@@ -111,6 +111,7 @@ class Reflector:
         if watch.hole is not None:
             out += self._losses.good(watch, line.t)
         out += told
+        watch.unread = False
         watch.heard(line.t, all_of_it=line.type == "BOOKMARK")
         return out
 
@@ -121,13 +122,13 @@ class Reflector:
             return []
         reason = f"line {line.number}: {line.reason}"
         if line.resource is None:
-            return [*self._losses.miss(self._watches.of(EVERYTHING), t, reason)]
+            return [*self._losses.unread(self._watches.of(EVERYTHING), t, reason)]
         name = group_resource(line.resource)
         if line.part is not None:
-            return [*self._losses.miss(self._watches.of(f"{name} {line.part}"), t, reason)]
+            return [*self._losses.unread(self._watches.of(f"{name} {line.part}"), t, reason)]
         # Of which part, if there are any, it does not say.
         watches = self._watches.parts(name) or [self._watches.of(name)]
-        return [one for watch in watches for one in self._losses.miss(watch, t, reason)]
+        return [one for watch in watches for one in self._losses.unread(watch, t, reason)]
 
     def _error(self, watch: Watch, body: dict[str, Json], t: int) -> list[Record]:
         code, reason, message = body.get("code"), body.get("reason"), body.get("message")
@@ -182,6 +183,10 @@ class Reflector:
         pages = watch.pages
         if pages is None or pages.is_begun_anew(line.rv, keys):
             pages = watch.pages = self._begun(watch, line)
+            if watch.unread:
+                # What comes may be the second page of a list that cannot be told from a whole one.
+                pages.missed.append("the line before it cannot be read, and may have been its first page")
+                watch.unread = False
         pages.there |= keys
         pages.missed += missed
         pages.total += len(line.items)

@@ -7,6 +7,7 @@ changes, and what that says, is the reflector's and the losses'.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Collection, Iterator, MutableMapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
@@ -77,7 +78,8 @@ class Watch:
     """`last`: when something was last received that nothing lost preceded; `lost` and `lost_since`: how and since when
     it is not watched, up to the next whole LIST; `hole`: (instant, reason) of a line or object that was of no use, up
     to the next that is; `doubt`: (last good instant before, instant of) such a loss, remembered up to the next whole
-    LIST: what an object went through then came in later; `late`: (since, until) what arrives up to `until` may be as
+    LIST: what an object went through then came in later; `unread`: the line before could not be read, and may
+    have been the first page of the list that comes next; `late`: (since, until) what arrives up to `until` may be as
     old as `since`; `version`: the newest seen; `pages`: the list that is coming in."""
 
     name: str
@@ -88,6 +90,7 @@ class Watch:
     lost_since: int = 0
     hole: tuple[int, str] | None = None
     doubt: tuple[int, int] | None = None
+    unread: bool = False
     late: tuple[int, int] | None = None
     version: str | None = None
     pages: Pages | None = None
@@ -136,7 +139,8 @@ class InMemory:
     """Nothing of an earlier run, nothing for a later one."""
 
     def __init__(self) -> None:
-        self.heard: MutableMapping[str, tuple[int, int]] = {}
+        # The oldest is dropped for each new one: a plain dict walks over all that was dropped before.
+        self.heard: MutableMapping[str, tuple[int, int]] = OrderedDict()
 
     def watches(self) -> list[Watch]:
         return []

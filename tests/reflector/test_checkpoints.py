@@ -10,8 +10,10 @@ import pytest
 
 from capture.kubernetes.lives import CHECKPOINT_AGE, CHECKPOINT_CHANGES
 from capture.kubernetes.recording import BadLine, Line, parse_line
+from capture.kubernetes.reflector import Reflector
 from capture.kubernetes.replay import capture_file
 from capture.kubernetes.skipped import is_skipped
+from capture.kubernetes.watched import InMemory, Watch
 from capture.redact import Redactor
 from schema.canonical import digest
 from schema.patch import apply
@@ -124,6 +126,36 @@ def test_lists_of_a_custom_resource_are_keyed_as_its_crd_declares() -> None:
         (f"spec.routes{label}.to", "changed", "a", "c"),
     ]
     assert "guessed_keys" not in (change.model_extra or {})
+
+
+def test_what_a_crd_declared_is_known_to_a_later_run_that_hears_no_more_of_it() -> None:
+    class Kept(InMemory):
+        """Watches that outlive the reflector."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.kept: list[Watch] = []
+
+        def watches(self) -> list[Watch]:
+            return self.kept
+
+        def open(self, name: str) -> Watch:
+            self.kept.append(Watch(name))
+            return self.kept[-1]
+
+    memory, path = Kept(), f"{ROUTES}/gateways"
+    one, two = {"zone": "eu", "port": 1, "to": "a"}, {"zone": "us", "port": 1, "to": "b"}
+    earlier = Reflector("lab", Redactor(b"k" * 32), "e", memory=memory)
+    run(
+        lst(0, crd(["zone", "port"]), r="apiextensions.k8s.io/v1/customresourcedefinitions"),
+        lst(1, gateway("10", [one, two]), r=path),
+        core=earlier,
+    )
+    later = Reflector("lab", Redactor(b"k" * 32), "e", memory=memory)
+    change = changes(run(ev(2, "MODIFIED", gateway("11", [two, {**one, "to": "c"}]), r=path), core=later))[-1]
+    assert {one.path for one in change.fields} == {
+        'spec.byTeam.a.routes[k:{"port":1,"zone":"eu"}].to', 'spec.routes[k:{"port":1,"zone":"eu"}].to',
+    }  # fmt: skip
 
 
 def test_a_declared_default_stands_for_an_absent_key() -> None:

@@ -206,3 +206,26 @@ def test_the_part_of_a_line_that_does_not_parse_is_read_from_its_beginning() -> 
     line = parse_line(2, raw)
     assert isinstance(line, BadLine)
     assert (line.resource, line.part) == ("v1/configmaps", "namespace=shop")
+
+
+@pytest.mark.parametrize("of_all", [False, True], ids=["its resource", "any"])
+def test_a_page_that_cannot_be_read_may_have_shown_what_the_others_lack(of_all) -> None:
+    unread = BadLine(7, "not JSON", None if of_all else R)
+    for before, after in [([page(20, cm("a"))], []), ([], []), ([], [page(22, cm("a"))])]:
+        core = reflector()
+        run(lst(0, cm("a"), cm("b", uid="u2")), gap(5), *before, core=core)
+        core.miss(unread, T0 + 21 * S)
+        out = run(*after, lst(23), core=core)
+        assert (ops(out), covers(out)[-1][0]) == ([], "gap")
+        # The next list that is whole tells what is gone, since before the loss.
+        more = changes(run(gap(30), lst(40, cm("a")), core=core))
+        assert [(one.op, one.object.name) for one in more] == [("delete", "b")]
+        assert bounds(more[0])[0] <= 0
+
+
+@pytest.mark.parametrize("between", [gap(22), ev(22, "BOOKMARK", {})], ids=["gap", "bookmark"])
+def test_a_list_is_whole_where_something_else_came_after_the_line_that_cannot_be_read(between) -> None:
+    core = reflector()
+    run(lst(0, cm("a")), core=core)
+    core.miss(BadLine(7, "not JSON", R), T0 + 21 * S)
+    assert ops(run(between, lst(23), core=core)) == ["delete"]
