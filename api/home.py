@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 
 from api.settings import Settings
+from migrations import HINTS
 from schema.errors import StoreBusy, StoreCorrupt, StoreError, StoreMissing
 from store.files import READ_ONLY
 from store.ledger import SqliteLedger
@@ -42,8 +43,7 @@ def guarded(settings: Settings) -> Iterator[None]:
         ) from None
     except sqlite3.DatabaseError as error:
         # The log says so itself.
-        hint = "move ledger.sqlite* away and run `hindgraph project`: it is made anew from the log"
-        raise StoreCorrupt(f"the ledger of {settings.home} is damaged: {error}", hint=hint) from None
+        raise StoreCorrupt(f"the ledger of {settings.home} is damaged: {error}", hint=HINTS["ledger"]) from None
     except BrokenPipeError:
         raise  # whoever reads the answer went away: nothing of the home
     except PermissionError as error:

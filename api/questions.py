@@ -43,6 +43,11 @@ class Moment:
     fixed: bool = False
 
 
+def scope_of(key: Key | None, scope: str | None = None) -> str | None:
+    """The scope of the object that is asked about; where none is, the one that was named."""
+    return scope if key is None else key.source_scope
+
+
 def settle(rewind: Rewind, scope: str | None = None, at: str | None = None, known_at: str | None = None) -> Moment:
     """The moment that people mean; `at` is by default the end of coverage, `known_at` all that was recorded.
 

@@ -1,9 +1,9 @@
 """Replaying recordings into a home: capture to log to ledger, each step where the last one left off.
 
 A file that was replayed before is compared with what the log has of it, and goes on behind that; where retention
-dropped the first of it, comparing begins at the first record that is left. The first recording
-after another of its scope goes on from what was alive then: what happened between them is told as over a lost watch.
-What a recording holds is `capture`'s business, what a record means `store`'s; this only joins them.
+dropped the first of it, comparing begins at the first record that is left. The first recording after another of its
+scope goes on from what was alive then: what happened between them is told as over a lost watch. What a recording holds
+is `capture`'s business, what a record means `store`'s; this only joins them.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from api.home import guarded
@@ -90,13 +91,19 @@ def _replayed(
     # One file under two scopes is two runs.
     epoch = f"{run.epoch}/{run.scope}"
     known = log.resume(epoch)
-    dropped = _dropped(log, rewind, run, epoch)
+    entries = log.of(epoch)
+    first = next(entries, None)
+    entries = chain([] if first is None else [first], entries)
+    horizon = rewind.horizon(f"kubernetes/{run.scope}")
+    # Some of what is known of the run lay below the horizon.
+    below = log.left(epoch) < known or (first is not None and first.s <= horizon)
+    dropped = horizon if below else None
     if dropped is not None and not _began(log, run, epoch):
-        _refuse_more(file, run, max([dropped, *(entry.s for entry in log.of(epoch))]))
+        _refuse_more(file, run, max([dropped, *(entry.s for entry in entries)]))
         return Replayed(str(file), known, 0, run.bad)
-    old = _Old(log.of(epoch) if known else iter(()), dropped)
+    old = _Old(entries, dropped)
     if dropped is None:
-        _recall(file, run, rewind, old.first)
+        _recall(file, run, rewind, first)
     added, batch = 0, list[tuple[Record, int]]()
 
     def flush() -> None:
@@ -123,13 +130,6 @@ def _replayed(
             flush()
     flush()
     return Replayed(str(file), known, added, run.bad)
-
-
-def _dropped(log: SqliteLog, rewind: Rewind, run: Replay, epoch: str) -> int | None:
-    """The horizon of the scope, where some of what is known of a run lay below it."""
-    horizon, first = rewind.horizon(f"kubernetes/{run.scope}"), next(log.of(epoch), None)
-    below = log.left(epoch) < log.resume(epoch) or (first is not None and first.s <= horizon)
-    return horizon if below else None
 
 
 def _began(log: SqliteLog, run: Replay, epoch: str) -> bool:
@@ -162,7 +162,6 @@ class _Old:
         self._coverage: dict[str, Coverage] = {}
         self._confirmed: set[str] = set()
         self.finished = False
-        self.first: Entry | None = None
         self._advance()
 
     def has(self, record: Record, at: int) -> bool:
@@ -193,7 +192,6 @@ class _Old:
 
     def _advance(self) -> None:
         for entry in self._entries:
-            self.first = self.first or entry
             record = parse(entry.raw)
             if isinstance(record, Coverage):
                 self._coverage[record.id] = record

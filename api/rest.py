@@ -105,8 +105,7 @@ def build(settings: Settings) -> FastAPI:
         with home.past(settings) as rewind:
             key = None if object is None else rewind.find(object, namespace, scope)
             close = None if near is None else rewind.find(near, namespace, scope)
-            of = key or close
-            moment = questions.settle(rewind, f"{of.source}/{of.scope}" if of else scope, at, known_at)
+            moment = questions.settle(rewind, questions.scope_of(key or close, scope), at, known_at)
             start = -MAX if since is None else instants.parse_relative(since, moment.at)
             wanted = changed.Filter(namespace, kind, key, actor, path, close, hops)
             return _answer(
@@ -119,10 +118,10 @@ def build(settings: Settings) -> FastAPI:
         """Every version of one object, oldest first."""
         with home.past(settings) as rewind:
             if (found := _found(rewind, f"{key}/history", scope)) is not None:
-                moment = questions.settle(rewind, f"{found.source}/{found.scope}", at, known_at)
+                moment = questions.settle(rewind, found.source_scope, at, known_at)
                 return _answer(request, questions.show(rewind, moment, found))
             found = rewind.find(key, scope=scope)
-            moment = questions.settle(rewind, f"{found.source}/{found.scope}", at, known_at)
+            moment = questions.settle(rewind, found.source_scope, at, known_at)
             return _answer(request, questions.history(rewind, moment, found))
 
     @app.get("/v1/objects/{key:path}/fields", responses=responses("fields"), response_class=Response)
@@ -135,10 +134,10 @@ def build(settings: Settings) -> FastAPI:
         with home.past(settings) as rewind:
             if path is None:
                 found = rewind.find(f"{key}/fields", scope=scope)
-                moment = questions.settle(rewind, f"{found.source}/{found.scope}", at, known_at)
+                moment = questions.settle(rewind, found.source_scope, at, known_at)
                 return _answer(request, questions.show(rewind, moment, found))
             found = rewind.find(key, scope=scope)
-            moment = questions.settle(rewind, f"{found.source}/{found.scope}", at, known_at)
+            moment = questions.settle(rewind, found.source_scope, at, known_at)
             return _answer(request, questions.fields(rewind, moment, found, path))
 
     @app.get("/v1/objects/{key:path}", responses=responses("show"), response_class=Response)
@@ -146,7 +145,7 @@ def build(settings: Settings) -> FastAPI:
         """One object as it was; no item where it did not exist."""
         with home.past(settings) as rewind:
             found = rewind.find(key, scope=scope)
-            moment = questions.settle(rewind, f"{found.source}/{found.scope}", at, known_at)
+            moment = questions.settle(rewind, found.source_scope, at, known_at)
             return _answer(request, questions.show(rewind, moment, found))
 
     @app.get("/v1/diff", responses=responses("diff"), response_class=Response)
@@ -158,7 +157,7 @@ def build(settings: Settings) -> FastAPI:
         """How the instants `before` and `at` differ."""
         with home.past(settings) as rewind:
             key = None if object is None else rewind.find(object, namespace, scope)
-            moment = questions.settle(rewind, f"{key.source}/{key.scope}" if key else scope, at, known_at)
+            moment = questions.settle(rewind, questions.scope_of(key, scope), at, known_at)
             start = questions.settle(rewind, moment.scope, before, known_at).at
             told = questions.difference(rewind, moment, start, namespace=namespace, kind=kind, key=key)
             return _answer(request, told)
@@ -181,7 +180,7 @@ def build(settings: Settings) -> FastAPI:
         """What bears on objects, such as Kubernetes Events; newest first."""
         with home.past(settings) as rewind:
             key = None if object is None else rewind.find(object, namespace, scope)
-            moment = questions.settle(rewind, f"{key.source}/{key.scope}" if key else scope, at, known_at)
+            moment = questions.settle(rewind, questions.scope_of(key, scope), at, known_at)
             start = -MAX if since is None else instants.parse_relative(since, moment.at)
             told = questions.evidence(rewind, moment, since=start, namespace=namespace, key=key, limit=limit)
             return _answer(request, told)

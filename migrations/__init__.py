@@ -5,6 +5,6 @@ again and by two processes at once, and refuses what it does not understand: a d
 or one whose applied migrations are not the files shipped here. What the tables mean is the business of their rooms.
 """
 
-from migrations.runner import Migration, migrate, migrations_of, pending
+from migrations.runner import HINTS, Migration, migrate, migrations_of, pending
 
-__all__ = ["Migration", "migrate", "migrations_of", "pending"]
+__all__ = ["HINTS", "Migration", "migrate", "migrations_of", "pending"]

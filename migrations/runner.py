@@ -25,7 +25,7 @@ _TABLE = (
 )
 
 
-_HINTS = {
+HINTS = {
     "log": "restore the file from a copy, or replay the recordings into a new home",
     "ledger": "move ledger.sqlite* away and run `hindgraph project`: it is made anew from the log",
 }
@@ -82,7 +82,7 @@ def migrate(connection: sqlite3.Connection, room: str, root: Traversable | None 
     except sqlite3.OperationalError:
         raise
     except sqlite3.DatabaseError as error:
-        raise StoreCorrupt(f"the {room} is damaged: {error}", hint=_HINTS.get(room)) from error
+        raise StoreCorrupt(f"the {room} is damaged: {error}", hint=HINTS.get(room)) from error
     return len(missing)
 
 
@@ -93,7 +93,7 @@ def pending(connection: sqlite3.Connection, room: str) -> int:
     except sqlite3.OperationalError:
         raise
     except sqlite3.DatabaseError as error:
-        raise StoreCorrupt(f"the {room} is damaged: {error}", hint=_HINTS.get(room)) from error
+        raise StoreCorrupt(f"the {room} is damaged: {error}", hint=HINTS.get(room)) from error
 
 
 def _pending(connection: sqlite3.Connection, room: str, wanted: list[Migration]) -> list[Migration]:
@@ -105,7 +105,7 @@ def _pending(connection: sqlite3.Connection, room: str, wanted: list[Migration])
     ).fetchall()
     for other, number, name, checksum in rows:
         if other != room:
-            raise StoreCorrupt(f"this database is a {other}, not a {room}", hint=_HINTS.get(room))
+            raise StoreCorrupt(f"this database is a {other}, not a {room}", hint=HINTS.get(room))
         if number > len(wanted):
             raise StoreVersion(
                 f"this {room} has migration {number} ({name}); this Hindgraph knows {len(wanted)}",
@@ -113,10 +113,10 @@ def _pending(connection: sqlite3.Connection, room: str, wanted: list[Migration])
             )
         if checksum != wanted[number - 1].checksum:
             raise StoreCorrupt(
-                f"migration {number} ({name}) of this {room} is not the one shipped here", hint=_HINTS.get(room)
+                f"migration {number} ({name}) of this {room} is not the one shipped here", hint=HINTS.get(room)
             )
     if [row[1] for row in rows] != list(range(1, len(rows) + 1)):
-        raise StoreCorrupt(f"the applied migrations of this {room} have holes", hint=_HINTS.get(room))
+        raise StoreCorrupt(f"the applied migrations of this {room} have holes", hint=HINTS.get(room))
     return wanted[len(rows) :]
 
 

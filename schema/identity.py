@@ -31,6 +31,11 @@ class Key(NamedTuple):
     def kind(self) -> str:
         return self.type.rpartition("/")[2]
 
+    @property
+    def source_scope(self) -> str:
+        """`source/scope`, as logs, coverage and questions name a scope."""
+        return f"{self.source}/{self.scope}"
+
 
 @lru_cache(maxsize=32_768)  # The same few keys are written again and again; about 500 bytes each.
 def _text(key: Key) -> str:

@@ -114,7 +114,7 @@ class Chronicle:
         `fits` is asked of each object id and what is kept of its change, before that is made a record: to be refused
         costs a tenth of being given.
         """
-        place = scope_of(key) if key is not None else scope or max(self._horizons, key=self.horizon, default="")
+        place = key.source_scope if key is not None else scope or max(self._horizons, key=self.horizon, default="")
         since = self.horizon(place) if since == -MAX else since
         self.above(place, since, known_at)
         where = ["c.vf > ?", "c.vf <= ?", "c.sf <= ?", "? < c.st", "c.op NOT IN ('observe', 'state')"]
@@ -150,7 +150,7 @@ class Chronicle:
             (bytes.fromhex(change_id), known_at, known_at),
         )
         found = next(_recorded(rows), None)
-        if found is None or found.vf <= self.above(scope_of(found.change.object.key), known_at):
+        if found is None or found.vf <= self.above(found.change.object.key.source_scope, known_at):
             return None
         return found
 
@@ -199,10 +199,6 @@ class Chronicle:
         """The records that could not be applied, of all scopes, from their horizons on."""
         rows = self._run("SELECT position, scope, reason, detail, s FROM dead_letter ORDER BY position")
         return [DeadLetter(*row) for *row, s in rows if s > self.horizon(row[1])]
-
-
-def scope_of(key: Key) -> str:
-    return f"{key.source}/{key.scope}"
 
 
 _RECORDED = (

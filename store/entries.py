@@ -13,6 +13,7 @@ from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 
+from migrations import HINTS
 from schema.errors import StoreBusy, StoreCorrupt, StoreError
 from store.chain import READ, Cut, Row, checked, corrupt, cut_of
 from store.packing import PLAIN, Packer
@@ -149,5 +150,4 @@ class Entries:
             hint = "check the disk and its permissions"
             raise StoreError(f"the log {self.path} cannot be used: {error}", hint=hint) from error
         except sqlite3.DatabaseError as error:
-            hint = "restore the file from a copy, or replay the recordings into a new home"
-            raise StoreCorrupt(f"the log {self.path} is damaged at {where}: {error}", hint=hint) from error
+            raise StoreCorrupt(f"the log {self.path} is damaged at {where}: {error}", hint=HINTS["log"]) from error

@@ -18,7 +18,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Self
 
-from migrations import migrate, pending
+from migrations import HINTS, migrate, pending
 from schema.errors import BadRecord, Oversize, StoreBusy, StoreCorrupt, StoreError, StoreMissing
 from schema.instants import MAX
 from schema.records import Amend, Change, Record, State, dump, scope_of
@@ -94,7 +94,7 @@ class SqliteLog(Entries):
         if written != self._last[0]:
             raise StoreCorrupt(
                 f"the log {self.path} ends at position {self._last[0]}, but {written} records were written",
-                hint="restore the file from a copy, or replay the recordings into a new home",
+                hint=HINTS["log"],
             )
 
     # -- writing

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from migrations import HINTS
 from schema.canonical import canonical, hash128
 from schema.errors import StoreCorrupt
 from schema.identity import oid as oid_of
@@ -35,7 +36,7 @@ def retain(
     if not verify(log, ledger, progress).ok:
         raise StoreCorrupt(
             "the ledger is not what the log says, so nothing was dropped",
-            hint="move ledger.sqlite away and run `hindgraph project`: it is made anew from the log",
+            hint=HINTS["ledger"],
         )
     made = plan()
     if made.horizons:

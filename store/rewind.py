@@ -18,7 +18,7 @@ from schema.identity import oid as oid_of
 from schema.instants import MAX
 from schema.records import SourceVersion
 from store.bodies import unpack
-from store.chronicle import Chronicle, scope_of
+from store.chronicle import Chronicle
 from store.edges import PLAIN
 from store.past import Edge, Version
 
@@ -54,7 +54,8 @@ class Rewind(Chronicle):
         if space is not None:
             keys = [key for key in keys if key.namespace == space]
         if scope is not None:
-            keys = [key for key in keys if scope_of(key) == self.named(scope)]
+            meant = self.named(scope)
+            keys = [key for key in keys if key.source_scope == meant]
         if not keys:
             raise self._unknown(text, kind, name)
         if len(keys) > 1:
@@ -79,13 +80,13 @@ class Rewind(Chronicle):
     def as_of(self, key: Key, at: int, known_at: int) -> Version | None:
         """The version of an object at (at, known_at), or None where it was not believed to exist."""
         if self._horizons:
-            self.above(scope_of(key), at, known_at)
+            self.above(key.source_scope, at, known_at)
         row = self._run(
             f"SELECT {_VERSION} FROM version v JOIN object o ON o.oid = v.oid WHERE v.oid = ? AND v.vf <= ? "
             "AND v.sf <= ? AND ? < v.st ORDER BY v.vf DESC, v.seq DESC, v.sf DESC LIMIT 1",
             (oid_of(key), min(at, known_at), known_at, known_at),
         ).fetchone()
-        version = None if row is None else _version(key, row, known_at, self.horizon(scope_of(key)))
+        version = None if row is None else _version(key, row, known_at, self.horizon(key.source_scope))
         return version if version is not None and at < version.vt else None
 
     def state(self, version: Version) -> dict[str, Json]:
@@ -102,7 +103,7 @@ class Rewind(Chronicle):
 
     def versions(self, key: Key, known_at: int) -> list[Version]:
         """The history of a key from the horizon on, all incarnations, oldest first, as believed at `known_at`."""
-        horizon = self.above(scope_of(key), known_at)
+        horizon = self.above(key.source_scope, known_at)
         rows = self._run(
             f"SELECT {_VERSION} FROM version v JOIN object o ON o.oid = v.oid "
             "WHERE v.oid = ? AND v.sf <= ? AND ? < v.st AND (v.vt > ? OR ? < v.vts) ORDER BY v.vf, v.seq",
@@ -147,7 +148,7 @@ class Rewind(Chronicle):
 
     def neighbours(self, key: Key, since: int, until: int, known_at: int) -> list[Key]:
         """The other ends of the edges of an object that held at some time in [since, until]; CONTAINS left out."""
-        self.above(scope_of(key), since, known_at)
+        self.above(key.source_scope, since, known_at)
         rows = self._run(
             "SELECT DISTINCT o.key FROM (SELECT dst AS other, * FROM edge WHERE src = :oid "
             "UNION ALL SELECT src AS other, * FROM edge WHERE dst = :oid) e JOIN object o ON o.oid = e.other "
@@ -159,7 +160,7 @@ class Rewind(Chronicle):
 
     def constraints(self, key: Key, since: int, until: int, known_at: int) -> list[Key]:
         """What constrained an object, such as a namespace, at some time in [since, until]."""
-        self.above(scope_of(key), since, known_at)
+        self.above(key.source_scope, since, known_at)
         rows = self._run(
             "SELECT DISTINCT o.key FROM edge e JOIN object o ON o.oid = e.src WHERE e.dst = :oid "
             "AND e.predicate = 'CONSTRAINS' AND e.sf <= :s AND :s < e.st AND e.vf <= :until "
@@ -170,7 +171,7 @@ class Rewind(Chronicle):
 
     def controller(self, key: Key, at: int, known_at: int) -> Key | None:
         """Who owns an object as its controller at (at, known_at)."""
-        self.above(scope_of(key), at, known_at)
+        self.above(key.source_scope, at, known_at)
         rows = self._run(
             "SELECT o.key, e.body FROM edge e JOIN object o ON o.oid = e.src "
             f"WHERE e.dst = :oid AND e.predicate = 'OWNS' AND {_SEEN} ORDER BY e.eid",
@@ -181,7 +182,7 @@ class Rewind(Chronicle):
 
     def concerns(self, key: Key, at: int, known_at: int) -> list[Key]:
         """The workloads that an object selects or scales at (at, known_at)."""
-        self.above(scope_of(key), at, known_at)
+        self.above(key.source_scope, at, known_at)
         rows = self._run(
             "SELECT DISTINCT o.key FROM edge e JOIN object o ON o.oid = e.dst WHERE e.src = :oid "
             f"AND e.predicate IN ('SELECTS', 'SCALES') AND o.class = 'Workload' AND {_SEEN} ORDER BY o.key",

@@ -21,7 +21,6 @@ from api.cli.root import (
     Only,
     Scope,
     app,
-    scope_of,
     tell,
 )
 from schema import instants
@@ -36,7 +35,7 @@ def show(
     """One object as it was: its state and its edges."""
     with home.past(context.obj) as rewind:
         key = rewind.find(name, namespace, scope)
-        moment = questions.settle(rewind, f"{key.source}/{key.scope}", at, known_at)
+        moment = questions.settle(rewind, key.source_scope, at, known_at)
         tell(questions.show(rewind, moment, key), text.print_object, as_json)
 
 
@@ -49,7 +48,7 @@ def history(
     """Every version of one object, oldest first; with --path, how those fields changed."""
     with home.past(context.obj) as rewind:
         key = rewind.find(name, namespace, scope)
-        moment = questions.settle(rewind, f"{key.source}/{key.scope}", at, known_at)
+        moment = questions.settle(rewind, key.source_scope, at, known_at)
         if path is not None:
             tell(questions.fields(rewind, moment, key, path), text.print_fields, as_json)
             return
@@ -78,7 +77,7 @@ def changes(
     with home.past(context.obj) as rewind:
         key = None if only is None else rewind.find(only, namespace, scope)
         close = None if near is None else rewind.find(near, namespace, scope)
-        moment = questions.settle(rewind, scope_of(key or close, scope), at, known_at)
+        moment = questions.settle(rewind, questions.scope_of(key or close, scope), at, known_at)
         start = -MAX if since is None else instants.parse_relative(since, moment.at)
         where = changed.Filter(namespace, kind, key, actor, path, close, hops)
         answer = changed.changes(
@@ -107,7 +106,7 @@ def diff(
             raise typer.BadParameter(f"no such option: {word}")
     with home.past(context.obj) as rewind:
         key = None if only is None else rewind.find(only, namespace, scope)
-        moment = questions.settle(rewind, scope_of(key, scope), after, known_at)
+        moment = questions.settle(rewind, questions.scope_of(key, scope), after, known_at)
         start = questions.settle(rewind, moment.scope, before, known_at).at
         answer = questions.difference(rewind, moment, start, namespace=namespace, kind=kind, key=key)
         tell(answer, text.print_difference, as_json)
@@ -133,7 +132,7 @@ def evidence(
     """What bears on objects, such as Kubernetes Events; newest first."""
     with home.past(context.obj) as rewind:
         key = None if only is None else rewind.find(only, namespace, scope)
-        moment = questions.settle(rewind, scope_of(key, scope), at, known_at)
+        moment = questions.settle(rewind, questions.scope_of(key, scope), at, known_at)
         start = -MAX if since is None else instants.parse_relative(since, moment.at)
         told = questions.evidence(rewind, moment, since=start, namespace=namespace, key=key, limit=limit)
         tell(told, text.print_evidence, as_json)

@@ -24,7 +24,6 @@ from api.answer import Answer
 from api.settings import Settings
 from schema.canonical import Json
 from schema.errors import HindgraphError, InputError, StoreError
-from schema.identity import Key
 
 KEEPING, ASKING, SERVING = "Record and keep", "Ask", "Show and serve"
 """The groups under which `--help` lists commands."""
@@ -86,10 +85,6 @@ def main() -> None:
 def fail(words: str, code: int) -> NoReturn:
     Console(stderr=True).print(f"hindgraph: {words}", markup=False, highlight=False, soft_wrap=True)
     raise SystemExit(code) from None
-
-
-def scope_of(key: Key | None, scope: str | None) -> str | None:
-    return scope if key is None else f"{key.source}/{key.scope}"
 
 
 def tell(answer: Answer, show: Callable[[Console, Answer], None], as_json: bool) -> None:

@@ -42,6 +42,11 @@ class Losses:
         watch.lost = how
         return [self._tell.coverage(watch.name, how, since, t, self._said(reason), again=again)]
 
+    def lose_all(self, names: Iterable[str], t: int, reason: str, how: Lost = "gap") -> list[Coverage]:
+        """The same of each of these watches that there is."""
+        watches = [watch for watch in map(self._watches.find, sorted(names)) if watch is not None]
+        return [one for watch in watches for one in self.lose(watch, t, reason, how)]
+
     def resume(self, watch: Watch, t: int) -> list[Coverage]:
         """The watch went on from its version: what happened meanwhile is still to come."""
         if watch.lost is None or watch.lost == "removed" or not watch.listed:
@@ -56,7 +61,7 @@ class Losses:
 
     def miss(self, watch: Watch, t: int, reason: str) -> list[Coverage]:
         """A line or an object of this watch, or of any (EVERYTHING), was of no use."""
-        for one in self._watches if watch.name == EVERYTHING else (watch,):
+        for one in self._meant(watch):
             one.doubt = (min(t, one.sure(t), one.doubt[0] if one.doubt is not None else t), t)
         if watch.hole is not None or watch.lost is not None:
             return []
@@ -65,7 +70,7 @@ class Losses:
 
     def unread(self, watch: Watch, t: int, reason: str) -> list[Coverage]:
         """A whole line of this watch, or of any (EVERYTHING), was of no use: it may have been a page of a list."""
-        for one in self._watches if watch.name == EVERYTHING else (watch,):
+        for one in self._meant(watch):
             one.unread = True
             if one.pages is not None:
                 one.pages.missed.append(reason)
@@ -88,23 +93,21 @@ class Losses:
         watch.listed, watch.lost, watch.hole = True, None, None
         return [self._tell.coverage(watch.name, "watching", t, t, reason)]
 
-    def end(self, names: Iterable[str], t: int, reason: str) -> list[Coverage]:
-        """Nothing is known of these watches from `t` on, or since they were last heard of if that is before a loss."""
+    def end(self, t: int, reason: str) -> list[Coverage]:
+        """Nothing is known of any watch from `t` on, or since it was last heard of if that is before a loss."""
         out: list[Coverage] = []
-        for watch in filter(None, map(self._watches.find, sorted(names))):
+        for watch in sorted(self._watches, key=lambda one: one.name):
             if watch.lost is None:
                 watch.lost, watch.lost_since, watch.last = "ended", t, max(t, watch.last or t)
                 out.append(self._tell.coverage(watch.name, "ended", t, t, reason))
         return out
 
-    def ended(self, names: Iterable[str], t: int, reason: str) -> list[Coverage]:
-        """These are watched no longer, on purpose: what they hold stays as it was last known."""
-        watches = [watch for watch in map(self._watches.find, sorted(names)) if watch is not None]
-        return [one for watch in watches for one in self.lose(watch, t, reason, "ended")]
-
     def goes_on(self, names: Iterable[str], since: int, t: int) -> list[Coverage]:
         """What was told to have ended at `since` had not: the recording was read to there only."""
         return [self._tell.coverage(name, "watching", since, t, GOES_ON) for name in names]
+
+    def _meant(self, watch: Watch) -> Iterable[Watch]:
+        return self._watches if watch.name == EVERYTHING else (watch,)
 
     def _said(self, reason: str) -> str:
         """A reason that came from outside, without secrets, of a length to be read and in whole characters."""

@@ -69,16 +69,15 @@ class Reflector:
 
     def lost(self, names: Iterable[str], t: int, reason: str) -> list[Record]:
         """The recorder itself was away until `t`: these watches are lost since they were last heard of."""
-        watches = [watch for watch in map(self._watches.find, sorted(names)) if watch is not None]
-        return [one for watch in watches for one in self._losses.lose(watch, t, reason)]
+        return [*self._losses.lose_all(names, t, reason)]
 
     def ended(self, names: Iterable[str], t: int, reason: str) -> list[Record]:
         """These are watched no longer, on purpose: what they hold stays as it was last known."""
-        return [*self._losses.ended(names, t, reason)]
+        return [*self._losses.lose_all(names, t, reason, "ended")]
 
     def end(self, t: int) -> list[Record]:
         """The recording ends here: nothing is known of any watched resource from `t` on."""
-        return [*self._losses.end([one.name for one in self._watches], t, "end of recording")]
+        return [*self._losses.end(t, "end of recording")]
 
     def goes_on(self, names: Iterable[str], since: int, t: int) -> list[Record]:
         """What was told to have ended at `since` had not: the recording was read to there only."""
@@ -89,8 +88,7 @@ class Reflector:
         if is_skipped(line.resource):
             self.counts["skipped"] += 1
             return [*self._losses.good(self._watches.find(EVERYTHING), line.t)]
-        name = group_resource(line.resource)
-        watch = self._watches.of(name if line.part is None else f"{name} {line.part}")
+        watch = self._watches.of(_watched(line.resource, line.part))
         if line.type == "GAP":
             return [*self._losses.lose(watch, line.t, line.reason or "disconnect")]
         out: list[Record] = [*self._losses.good(self._watches.find(EVERYTHING), line.t)]
@@ -121,13 +119,9 @@ class Reflector:
             self.counts["skipped"] += 1
             return []
         reason = f"line {line.number}: {line.reason}"
-        if line.resource is None:
-            return [*self._losses.unread(self._watches.of(EVERYTHING), t, reason)]
-        name = group_resource(line.resource)
-        if line.part is not None:
-            return [*self._losses.unread(self._watches.of(f"{name} {line.part}"), t, reason)]
-        # Of which part, if there are any, it does not say.
-        watches = self._watches.parts(name) or [self._watches.of(name)]
+        name = EVERYTHING if line.resource is None else _watched(line.resource, line.part)
+        # Of which part, if there are any, a line without one does not say.
+        watches = (self._watches.parts(name) if line.part is None else []) or [self._watches.of(name)]
         return [one for watch in watches for one in self._losses.unread(watch, t, reason)]
 
     def _error(self, watch: Watch, body: dict[str, Json], t: int) -> list[Record]:
@@ -248,6 +242,12 @@ class Reflector:
 
     def _known_of(self, watch: Watch, body: dict[str, Json]) -> Known | None:
         return watch.known.get(key_of(body, self._scope))
+
+
+def _watched(resource: str, part: str | None) -> str:
+    """The name of the watch that a line is of."""
+    name = group_resource(resource)
+    return name if part is None else f"{name} {part}"
 
 
 def _may_hold(watch: Watch, one: Prepared) -> bool:

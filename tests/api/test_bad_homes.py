@@ -33,18 +33,7 @@ from tests.bitemporal.test_oracle import FULL
 
 STORY = Path(__file__).parents[1] / "recordings" / "long_story.jsonl.gz"
 GAP = Path(__file__).parents[1] / "recordings" / "watch_gap.jsonl.gz"
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory) -> Path:
-    made = tmp_path_factory.mktemp("whole")
-    replay(Settings(home=made), [GAP])
-    return made
-
-
-@pytest.fixture
-def home(whole, tmp_path) -> Path:
-    return shutil.copytree(whole, tmp_path / "home")
+REPLAYED = [GAP]
 
 
 def run(home: Path, *arguments: str) -> HindgraphError | None:

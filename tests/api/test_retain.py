@@ -27,24 +27,13 @@ from tests.api.test_going_on import listing, pod, t, write
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 STORY = RECORDINGS / "long_story.jsonl.gz"
 LAB = "kubernetes/lab"
+REPLAYED = [STORY]
 
 
 def run(home: Path, *arguments: str) -> dict:
     result = CliRunner().invoke(app, ["--home", str(home), *arguments, "--json"], catch_exceptions=False)
     assert result.exit_code == 0
     return json.loads(result.stdout)
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory) -> Path:
-    home = tmp_path_factory.mktemp("whole")
-    replay(Settings(home=home), [STORY])
-    return home
-
-
-@pytest.fixture
-def home(whole, tmp_path) -> Path:
-    return shutil.copytree(whole, tmp_path / "home")
 
 
 @pytest.fixture(scope="module")

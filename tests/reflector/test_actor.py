@@ -11,7 +11,7 @@ from capture.kubernetes.reflector import Reflector
 from capture.normalise import recalled
 from capture.redact import Redactor
 from schema.records import Change
-from tests.reflector.test_pitfalls import T0, S, changes, cm, ev, gap, lst, run
+from tests.reflector.lines import T0, S, changes, cm, ev, gap, lst, run
 
 BEFORE, GAP, LATER = "2026-02-01T00:00:00Z", "2026-03-01T03:00:20Z", "2026-03-01T03:00:30Z"
 SPEC: dict[str, Any] = {"f:spec": {"f:ports": {'k:{"port":80,"protocol":"TCP"}': {"f:targetPort": {}}}, "f:type": {}}}

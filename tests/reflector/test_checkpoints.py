@@ -18,7 +18,7 @@ from capture.redact import Redactor
 from schema.canonical import digest
 from schema.patch import apply
 from schema.records import Change, State
-from tests.reflector.test_pitfalls import S, changes, cm, ev, lst, ops, reflector, run
+from tests.reflector.lines import S, changes, cm, ev, lst, ops, reflector, run
 from tests.reflector.test_recordings import RECORDINGS
 
 

@@ -15,7 +15,7 @@ from schema.identity import Key
 from schema.patch import apply
 from schema.records import Change, State, parse
 from schema.records import dump as dumped
-from tests.reflector.test_pitfalls import T0, S, changes, cm, ev, gap, lst, ops, reflector, run
+from tests.reflector.lines import T0, S, changes, cm, ev, gap, lst, ops, reflector, run
 
 LONG_AGO = "2026-02-01T00:00:00Z"
 

@@ -12,7 +12,7 @@ from capture.kubernetes.replay import Replay
 from capture.redact import Redactor
 from schema import instants
 from schema.records import Change, Coverage
-from tests.reflector.test_pitfalls import T0, S, changes, cm, covers, ev, gap, lst, ops, reflector, run
+from tests.reflector.lines import T0, S, changes, cm, covers, ev, gap, lst, ops, reflector, run
 
 BROKEN = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "shop", "password": "pl4nted-Value"}}
 HEADER = {

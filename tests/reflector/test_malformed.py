@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from capture.kubernetes.objects import LEVELS
 from schema.identity import parse_key
 from schema.records import Change, Evidence, Record, dump, parse
-from tests.reflector.test_pitfalls import cm, covers, ev, event, heard, lst, ops, reflector, run
+from tests.reflector.lines import cm, covers, ev, event, heard, lst, ops, reflector, run
 
 EVENTS = "v1/events"
 

@@ -7,7 +7,7 @@ import pytest
 from capture.kubernetes.recording import BadLine, Line, parse_line
 from capture.kubernetes.telling import LAG, name_of, spelled
 from schema.records import Change, Coverage
-from tests.reflector.test_pitfalls import CMS, T0, R, S, changes, cm, covers, ev, gap, lst, ops, reflector, run
+from tests.reflector.lines import CMS, T0, R, S, changes, cm, covers, ev, gap, lst, ops, reflector, run
 
 A, B = "namespace=shop", "helm"
 

@@ -6,68 +6,11 @@ import gc
 
 import pytest
 
-from capture.kubernetes.recording import Line, Resource
-from capture.kubernetes.reflector import Reflector
 from capture.kubernetes.telling import LAG
 from capture.normalise import recalled
-from capture.redact import Redactor
 from schema import instants
-from schema.records import Change, Coverage, Evidence, Record
-
-T0 = instants.parse("2026-03-01T03:00:00Z")
-S = instants.SECOND
-R = "v1/configmaps"
-CMS = "core/configmaps"
-
-
-def reflector() -> Reflector:
-    resources = (Resource("", "v1", "configmaps", "ConfigMap"), Resource("apps", "v1", "deployments", "Deployment"))
-    return Reflector("lab", Redactor(b"k" * 32), "e", resources)
-
-
-def cm(name="a", rv="10", uid="u1", born="2026-02-01T00:00:00Z", data="1", **meta):
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {
-            "name": name,
-            "namespace": "shop",
-            "uid": uid,
-            "resourceVersion": rv,
-            "creationTimestamp": born,
-            **meta,
-        },
-        "data": {"size": data},
-    }
-
-
-def lst(at, *items, rv="100", r=R):
-    return Line(0, T0 + at * S, r, "LIST", rv=rv, items=items)
-
-
-def ev(at, type_, obj, r=R):
-    return Line(0, T0 + at * S, r, type_, object=obj)
-
-
-def gap(at, reason="disconnect"):
-    return Line(0, T0 + at * S, R, "GAP", reason=reason)
-
-
-def run(*lines, core=None):
-    core = core or reflector()
-    return [record for line in lines for record in core.feed(line)]
-
-
-def changes(records: list[Record]) -> list[Change]:
-    return [record for record in records if isinstance(record, Change)]
-
-
-def covers(records: list[Record]) -> list[tuple[str, str | None]]:
-    return [(record.state, record.reason) for record in records if isinstance(record, Coverage)]
-
-
-def ops(records):
-    return [change.op for change in changes(records)]
+from schema.records import Coverage
+from tests.reflector.lines import CMS, T0, S, changes, cm, covers, ev, gap, lst, ops, reflector, run
 
 
 def test_first_list_is_observed_and_made_by_nobody():
@@ -270,72 +213,6 @@ def test_40_what_is_kept_does_not_grow_with_what_was_seen():
         gc.collect()
         held.append(len(gc.get_objects()))
     assert abs(held[1] - held[0]) < 500
-
-
-def event(count=1, rv="1", **more):
-    return {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"name": "a.1", "namespace": "shop", "uid": "e1", "resourceVersion": rv},
-        "involvedObject": {"apiVersion": "v1", "kind": "Pod", "namespace": "shop", "name": "p", "uid": "u9"},
-        "reason": "BackOff",
-        "message": "again",
-        "type": "Warning",
-        "count": count,
-        **more,
-    }
-
-
-def heard(*lines, core=None) -> list[Evidence]:
-    return [record for record in run(*lines, core=core) if isinstance(record, Evidence)]
-
-
-def test_41_an_event_needs_no_known_target():
-    (found,) = heard(ev(1, "ADDED", event(), r="v1/events"))
-    assert (found.object.type, found.object.uid, found.at) == ("core/Pod", "u9", T0 + S)
-
-
-@pytest.mark.parametrize(
-    ("claims", "minute"),
-    [
-        (
-            {
-                "series": {"count": 2, "lastObservedTime": "2026-03-01T02:01:00Z"},
-                "lastTimestamp": "2026-03-01T02:02:00Z",
-            },
-            1,
-        ),
-        ({"series": None, "lastTimestamp": "2026-03-01T02:02:00Z", "eventTime": "2026-03-01T02:03:00.000001Z"}, 2),
-        ({"lastTimestamp": None, "eventTime": "2026-03-01T02:03:00Z", "firstTimestamp": "2026-03-01T02:04:00Z"}, 3),
-        ({"lastTimestamp": None, "eventTime": None, "firstTimestamp": "2026-03-01T02:04:00Z"}, 4),
-        ({"metadata": {"name": "a.1", "creationTimestamp": "2026-03-01T02:05:00Z"}}, 5),
-    ],
-)
-def test_42_the_instant_of_an_event_is_the_first_place_that_has_one(claims, minute):
-    (found,) = heard(ev(1, "ADDED", event(**claims), r="v1/events"))
-    assert found.at == instants.parse(f"2026-03-01T02:0{minute}:00Z")
-
-
-def test_43_an_event_repeated_in_place_counts_its_new_occurrences():
-    first, second = heard(ev(1, "ADDED", event(1), r="v1/events"), ev(9, "MODIFIED", event(4, "2"), r="v1/events"))
-    assert (first.occurrences, second.count, second.occurrences) == (1, 4, 3)
-
-
-def test_44_an_old_event_is_kept_with_both_clocks():
-    (found,) = heard(ev(1, "ADDED", event(lastTimestamp="2020-01-01T00:00:00Z"), r="v1/events"))
-    assert (found.at, found.observed_at) == (instants.parse("2020-01-01T00:00:00Z"), T0 + S)
-
-
-def test_46_an_event_listed_again_is_not_heard_twice():
-    old = event(lastTimestamp="2026-03-01T02:00:00Z")
-    assert len(heard(lst(0, old, r="v1/events"), lst(5, old, r="v1/events"))) == 1
-
-
-def test_46_an_event_heard_again_after_a_restart_is_the_same_evidence():
-    old = event(lastTimestamp="2026-03-01T02:00:00Z")
-    first, again = heard(lst(0, old, r="v1/events")), heard(lst(500, old, r="v1/events"))
-    assert first[0].id == again[0].id
-    assert first[0].id != heard(lst(500, event(2), r="v1/events"))[0].id
 
 
 def managed(at, manager="kubectl"):
