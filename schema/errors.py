@@ -10,6 +10,7 @@ problem on REST) by the two class attributes and never by matching text. Bugs ar
     │   ├── BadKey                an object key that does not parse
     │   ├── BadCursor             a page cursor that is not ours, or of another question
     │   ├── BadRecording          a recording file that is not one (header, version, compression)
+    │   ├── BadSelection          what to record is chosen in a way that contradicts itself
     │   ├── BadRecord             a log record that does not parse, or of an unknown version
     │   └── Oversize              a record over the hard cap of the log
     ├── QuestionError             the question is well formed, the recorded past cannot answer it
@@ -73,6 +74,10 @@ class BadCursor(InputError):
 
 class BadRecording(InputError):
     exit_code = 65
+
+
+class BadSelection(InputError):
+    pass
 
 
 class BadRecord(InputError):

@@ -70,6 +70,8 @@ class Pages:
 
     def is_begun_anew(self, version: str | None, keys: Collection[Key]) -> bool:
         """Whether a page of some version is the first of another list: it shows again what was shown already."""
+        if version is None or self.version is None:
+            return False  # A list that is streamed tells its version in the end.
         return version != self.version and not self.there.isdisjoint(keys)
 
 
