@@ -58,6 +58,16 @@ class Gone:
         if len(self._predecessors) > _PREDECESSORS:
             self._predecessors.popitem(last=False)
 
+    def uncount(self, resource: str) -> None:
+        """The versions of a resource start anew: those that its dead had come after none."""
+        for name, death in self._deaths.items():
+            if death.watch.partition(" ")[0] == resource:
+                self._deaths[name] = Death(death.watch, None, None, False, death.anew)
+        for key, (one, watch, _) in self._predecessors.items():
+            if watch.partition(" ")[0] == resource:
+                unversioned = one._replace(source_version=one.source_version.model_copy(update={"version": None}))
+                self._predecessors[key] = (unversioned, watch, None)
+
     def death_of(self, one: Prepared) -> Death | None:
         """How this very incarnation ended before."""
         return self._deaths.get((one.key, incarnation(one)))

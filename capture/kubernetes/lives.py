@@ -13,6 +13,7 @@ from capture.keys import NOTHING_DECLARED, Declared, declared_by
 from capture.kubernetes.actor import attribute, creator, last_written
 from capture.kubernetes.gone import Gone
 from capture.kubernetes.objects import incarnation, instant_of_birth, meta, older
+from capture.kubernetes.selection import is_apart, shows
 from capture.kubernetes.telling import Seen, Teller, anew, between, bounds, marked
 from capture.kubernetes.watched import Known, Watch, Watches
 from capture.normalise import Prepared
@@ -56,8 +57,10 @@ class Lives:
         elsewhere = known is None and self._watches.holder(watch, new.key)
         if elsewhere:
             known = elsewhere.known.get(new.key)
-            if known is not None and incarnation(known.prepared) == incarnation(new) and not ended:
-                return False  # It moved here; whether that is news is seen when it is put.
+            if known is not None and incarnation(known.prepared) == incarnation(new):
+                last = known.prepared.source_version.version
+                if not ended or (elsewhere.is_over and not older(new.source_version.version, last)):
+                    return False  # It moved here; whether that is news is seen when it is put.
         # The end of an incarnation whose successor is here already is late whatever it says.
         late = known is not None and ended
         if not late and not self._gone.is_late(
@@ -67,27 +70,51 @@ class Lives:
         self._counts["stale"] += 1
         return True
 
-    def missing(self, watch: Watch, there: set[Key], seen: Seen, version: str | None) -> list[Record]:
-        """The ends of what a whole LIST of some version does not have any more."""
-        gone = Seen(seen.t, seen.since, ("final_state_unknown", *seen.flags))
-        keys = sorted(set(watch.known.keys()) - there, key=str)
-        return [self.drop(watch, key, watch.doubted(gone, watch.known.get(key)), version) for key in keys]
+    def missing(
+        self, watch: Watch, there: set[Key], seen: Seen, version: str | None, *, helm: bool = True, left: bool = False
+    ) -> list[Record]:
+        """The ends of what a whole LIST of some version does not have any more: of the watch's own, and of what is left
+        of ended ones and would be shown by this. `left`: its own is left as well; `helm`: it shows Helm's Secrets."""
+        gone: dict[Key, tuple[Watch, Seen]] = {}
+        for holder in (watch, *self._watches.over(watch)):
+            own = holder is watch
+            news = seen if own else _anew(seen, holder)
+            for key in set(holder.known.keys()) - there:
+                known = holder.known.get(key)
+                if known is None:
+                    continue
+                if own and not (left and not helm and is_apart(watch.name, known.prepared)):
+                    judged: bool | None = True
+                else:
+                    judged = shows(watch.name, known.prepared, helm=helm)
+                if judged:
+                    gone[key] = holder, holder.doubted(news, known)
+        return [
+            self.drop(holder, key, news._replace(flags=("final_state_unknown", *news.flags)), version, by=watch.name)
+            for key, (holder, news) in sorted(gone.items(), key=lambda one: str(one[0]))
+        ]
 
     def put(self, watch: Watch, new: Prepared, seen: Seen, *, observing: bool) -> list[Record]:
         """A state of an object that is there: first seen, changed, made anew, or nothing new."""
         known = watch.known.get(new.key)
+        holder = self._watches.holder(watch, new.key) if known is None else None
+        if holder is not None:
+            other = holder.known.get(new.key)
+            if other is not None and self._is_stale(new, other, seen):
+                self._counts["stale"] += 1
+                return []
+            # It moved here from another part of the resource.
+            watch.known[new.key] = known = holder.known.pop(new.key)
+        if holder is not None and holder.is_over:
+            seen = holder.doubted(_anew(seen, holder), known)
+        else:
+            seen = watch.doubted(seen, known)
         if known is None:
-            holder = self._watches.holder(watch, new.key)
-            if holder is not None:
-                other = holder.known.get(new.key)
-                if other is not None and older(new.source_version.version, other.prepared.source_version.version):
-                    self._counts["stale"] += 1
-                    return []
-                # It moved here from another part of the resource.
-                watch.known[new.key] = known = holder.known.pop(new.key)
+            left = self._unseen_before(watch, new, seen)
+            if left is not None and (observing or left.since > seen.since):
+                seen, observing = left, False
         out: list[Record] = []
         born = instant_of_birth(new)
-        seen = watch.doubted(seen, known)
         if known is not None and incarnation(known.prepared) != incarnation(new):
             # Claimed in whole seconds: the predecessor was gone before the end of that second.
             until = seen.t if born is None else max(min(seen.t, born + SECOND), known.valid.not_after)
@@ -102,7 +129,7 @@ class Lives:
         if version is not None and version == last.version and new.digest == old.digest:
             self._counts["unchanged"] += 1
             return out
-        if "epoch_break" not in seen.flags and older(version, last.version):
+        if self._is_stale(new, known, seen):
             self._counts["stale"] += 1
             return out
         if not older(last.version, version):
@@ -157,13 +184,32 @@ class Lives:
         *,
         body: dict[str, Json] | None = None,
         observed: int | None = None,
+        by: str | None = None,
     ) -> Change:
-        """The end of a living object, as of `version` of its resource; `body`: what the watch said of it, if it did."""
+        """The end of a living object, as of `version` of its resource; `body`: what the watch said of it, if it did;
+        `by`: the watch that tells it, if it is another."""
         known = watch.known.pop(key)
-        self._gone.add(known.prepared, watch.name, version, sure=body is not None)
+        self._gone.add(known.prepared, by or watch.name, version, sure=body is not None)
         lower = max(seen.since, min(known.valid.not_before, seen.t))
         valid = between(lower, seen.t, marked(meta(body)) if body is not None else None, "deletionTimestamp")
         return self._tell.change("delete", known.prepared, valid, seen, base=known.prepared.digest, observed=observed)
+
+    def break_epoch(self, resource: str) -> None:
+        """The versions of a resource start anew."""
+        self._gone.uncount(resource)
+
+    def _unseen_before(self, watch: Watch, new: Prepared, seen: Seen) -> Seen | None:
+        """Since when it may have come to be, where a watch that is over would have shown it before."""
+        found = [
+            one.doubted(_anew(seen, one), None)
+            for one in self._watches.over(watch)
+            if one.listed and shows(one.name, new)
+        ]
+        return max(found, key=lambda one: one.since, default=None)
+
+    def _is_stale(self, new: Prepared, known: Known, seen: Seen) -> bool:
+        is_older = older(new.source_version.version, known.prepared.source_version.version)
+        return is_older and "epoch_break" not in seen.flags
 
     def _learn(self, new: Prepared) -> None:
         """A CustomResourceDefinition tells how the lists of its objects are keyed."""
@@ -172,3 +218,9 @@ class Lives:
 
     def _declared_for(self, one: Prepared) -> Declared:
         return self._declared.get((one.source_version.served or "", one.ref.kind), NOTHING_DECLARED)
+
+
+def _anew(seen: Seen, holder: Watch) -> Seen:
+    """How news of an object come in that was last seen by a watch that is over."""
+    flags: list[Flag] = [flag for flag in seen.flags if flag != "from_relist"]
+    return Seen(seen.t, holder.sure(seen.t), ("from_relist", *flags))

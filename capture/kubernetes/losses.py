@@ -31,7 +31,7 @@ class Losses:
 
     def lose(self, watch: Watch, t: int, reason: str, how: Lost = "gap") -> list[Coverage]:
         """It is not watched since it was last heard of, or from now on if it was lost already and is lost otherwise."""
-        watch.pages, watch.unread = None, False
+        watch.pages, watch.unread = None, None
         if watch.lost is not None and how in ("gap", watch.lost):
             return []
         # Lost again before anything was heard that a resumed watch owed: the same loss is told twice.
@@ -71,9 +71,9 @@ class Losses:
     def unread(self, watch: Watch, t: int, reason: str) -> list[Coverage]:
         """A whole line of this watch, or of any (EVERYTHING), was of no use: it may have been a page of a list."""
         for one in self._meant(watch):
-            one.unread = True
+            one.unread = reason
             if one.pages is not None:
-                one.pages.missed.append(reason)
+                one.pages.unread.append(reason)
         return self.miss(watch, t, reason)
 
     def good(self, watch: Watch | None, t: int) -> list[Coverage]:

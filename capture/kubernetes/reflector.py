@@ -15,10 +15,11 @@ from capture.kubernetes.lives import Lives
 from capture.kubernetes.losses import EVERYTHING, Losses
 from capture.kubernetes.objects import LEVELS, is_too_deep, key_of, named, older, without_guesses
 from capture.kubernetes.recording import BadLine, Line, Resource
+from capture.kubernetes.selection import is_helm, shows
 from capture.kubernetes.skipped import group_resource, is_skipped
-from capture.kubernetes.telling import LAG, Seen, Teller, spelled
+from capture.kubernetes.telling import LAG, Seen, Teller
 from capture.kubernetes.watched import InMemory, Known, Memory, Pages, Watch, Watches
-from capture.normalise import HELM, Prepared, prepare
+from capture.normalise import Prepared, prepare
 from capture.redact import Redactor
 from schema.canonical import Json
 from schema.errors import BadRecord, InputError
@@ -61,11 +62,12 @@ class Reflector:
         for prepared, valid in objects:
             group, _, kind = prepared.ref.type.rpartition("/")
             resource = kinds.get(("" if group == "core" else group, kind))
-            held = [
-                one for one in self._watches.parts(resource or "") if one.name in ended and _may_hold(one, prepared)
-            ]
+            parts = [(shows(one.name, prepared), one) for one in self._watches.parts(resource or "")]
+            # Of those that would have shown it, the one that was watched last; else one of which that is not known.
+            held = [(sure or False, one.last or 0, one.name) for sure, one in parts if sure is not False]
             if held:
-                self._lives.recall(max(held, key=lambda one: len(one.name)), Known(prepared, valid, valid.not_after))
+                holder = self._watches.of(max(held)[2])
+                self._lives.recall(holder, Known(prepared, valid, valid.not_after))
 
     def lost(self, names: Iterable[str], t: int, reason: str) -> list[Record]:
         """The recorder itself was away until `t`: these watches are lost since they were last heard of."""
@@ -109,7 +111,7 @@ class Reflector:
         if watch.hole is not None:
             out += self._losses.good(watch, line.t)
         out += told
-        watch.unread = False
+        watch.unread = None
         watch.heard(line.t, all_of_it=line.type == "BOOKMARK")
         return out
 
@@ -177,19 +179,20 @@ class Reflector:
         pages = watch.pages
         if pages is None or pages.is_begun_anew(line.rv, keys):
             pages = watch.pages = self._begun(watch, line)
-            if watch.unread:
+            if watch.unread is not None:
                 # What comes may be the second page of a list that cannot be told from a whole one.
-                pages.missed.append("the line before it cannot be read, and may have been its first page")
-                watch.unread = False
+                pages.unread.append(watch.unread)
+                watch.unread = None
         pages.there |= keys
+        pages.helm = pages.helm or any(map(is_helm, prepared))
         pages.missed += missed
         pages.total += len(line.items)
         seen = Seen(line.t, pages.since, pages.flags)
         if not line.more:
             out = [*self._losses.listed(watch, line.t), *out]
-            if not pages.missed and watch.resource != _EVENTS:
+            if not pages.missed and not pages.unread and watch.resource != _EVENTS:
                 # Never delete by "not in this list" unless the whole list was understood.
-                out += self._lives.missing(watch, pages.there, seen, line.rv)
+                out += self._lives.missing(watch, pages.there, seen, line.rv, helm=pages.helm, left=pages.left)
         for one in prepared:
             out += self._lives.put(watch, one, seen, observing=not pages.relist)
         return out if line.more else out + self._whole(watch, pages, line)
@@ -198,17 +201,19 @@ class Reflector:
         relist = watch.listed
         since = watch.sure(line.t)
         flags: tuple[Flag, ...] = ("from_relist",) if relist else ()
-        if relist and older(line.rv, watch.version):
+        if any(older(line.rv, one.version) for one in (watch, *self._watches.over(watch)) if one.listed):
             flags = (*flags, "epoch_break")  # Another server, or a restored backup: versions start anew.
         if watch.last is None:
             watch.last = line.t  # Should this list come to nothing, the next tells what happened since.
-        return Pages(line.t, line.rv, relist, since, flags)
+        return Pages(line.t, line.rv, relist, since, flags, watch.lost == "ended")
 
     def _whole(self, watch: Watch, pages: Pages, line: Line) -> list[Record]:
         """The last page came: what is not known from now on is still to come."""
         watch.pages = None
         if "epoch_break" in pages.flags:
-            watch.version = line.rv
+            for one in (watch, *self._watches.over(watch)):
+                one.version = line.rv
+            self._lives.break_epoch(watch.resource)
         watch.advance(line.rv)
         if pages.started < line.t:
             # All of it shows what was there when the first page came; the watch begins there.
@@ -216,10 +221,14 @@ class Reflector:
             watch.late = (pages.started - LAG, line.t + LAG)
         else:
             watch.last, watch.late = max(line.t, watch.last or line.t), None
+        self.counts["malformed"] += len(pages.missed)
+        reasons: list[str] = []
         if pages.missed:
-            self.counts["malformed"] += len(pages.missed)
-            reason = f"{len(pages.missed)} of {pages.total} objects of a list cannot be used: {pages.missed[0]}"
-            return [*self._losses.miss(watch, line.t, reason)]
+            reasons.append(f"{len(pages.missed)} of {pages.total} objects of a list cannot be used: {pages.missed[0]}")
+        if pages.unread:
+            reasons.append(f"a list may lack a page that cannot be read: {pages.unread[0]}")
+        if reasons:
+            return [*self._losses.miss(watch, line.t, "; ".join(reasons))]
         watch.doubt = None
         return []
 
@@ -248,10 +257,3 @@ def _watched(resource: str, part: str | None) -> str:
     """The name of the watch that a line is of."""
     name = group_resource(resource)
     return name if part is None else f"{name} {part}"
-
-
-def _may_hold(watch: Watch, one: Prepared) -> bool:
-    """Whether an object can be of a part of its resource; what Helm keeps is the longest name that may."""
-    namespace = spelled(watch.name)[1]
-    is_helm = one.state.get("type") == HELM
-    return namespace in (None, one.key.namespace) and (is_helm or not watch.name.endswith(" helm"))

@@ -56,17 +56,21 @@ class Memory(Protocol):
 
 @dataclass(slots=True)
 class Pages:
-    """A list of which some pages came. `since`: how old at most its news are; `there`: its objects so far; `missed`:
-    why some cannot be used."""
+    """A list of which some pages came. `since`: how old at most its news are; `left`: its watch had ended; `there`: its
+    objects so far; `helm`: some of them are Helm's; `missed`: why some cannot be used; `unread`: why some of it may not
+    have been read at all."""
 
     started: int
     version: str | None
     relist: bool
     since: int
     flags: tuple[Flag, ...]
+    left: bool = False
     total: int = 0
     there: set[Key] = field(default_factory=set)
+    helm: bool = False
     missed: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
 
     def is_begun_anew(self, version: str | None, keys: Collection[Key]) -> bool:
         """Whether a page of some version is the first of another list: it shows again what was shown already."""
@@ -80,9 +84,9 @@ class Watch:
     """`last`: when something was last received that nothing lost preceded; `lost` and `lost_since`: how and since when
     it is not watched, up to the next whole LIST; `hole`: (instant, reason) of a line or object that was of no use, up
     to the next that is; `doubt`: (last good instant before, instant of) such a loss, remembered up to the next whole
-    LIST: what an object went through then came in later; `unread`: the line before could not be read, and may
-    have been the first page of the list that comes next; `late`: (since, until) what arrives up to `until` may be as
-    old as `since`; `version`: the newest seen; `pages`: the list that is coming in."""
+    LIST: what an object went through then came in later; `unread`: why the line before could not be read, which
+    may have been the first page of the list that comes next; `late`: (since, until) what arrives up to `until` may be
+    as old as `since`; `version`: the newest seen; `pages`: the list that is coming in."""
 
     name: str
     known: Objects = field(default_factory=dict[Key, Known])
@@ -92,7 +96,7 @@ class Watch:
     lost_since: int = 0
     hole: tuple[int, str] | None = None
     doubt: tuple[int, int] | None = None
-    unread: bool = False
+    unread: str | None = None
     late: tuple[int, int] | None = None
     version: str | None = None
     pages: Pages | None = None
@@ -102,6 +106,11 @@ class Watch:
     def __post_init__(self) -> None:
         self.resource, _, part = self.name.partition(" ")
         self.part = part or None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is watched no longer, on purpose or as there is no such resource: it holds what it last knew."""
+        return self.lost in ("ended", "removed")
 
     def sure(self, t: int) -> int:
         """Whatever happened before this is known; asked at `t`. Events come in order, but each as late as it likes."""
@@ -186,3 +195,10 @@ class Watches:
                 if one is not watch and one.known.get(key) is not None:
                     return one
         return None
+
+    def over(self, watch: Watch) -> list[Watch]:
+        """The other parts of its resource that are watched no longer."""
+        siblings = self._of[watch.resource]
+        if len(siblings) == 1:
+            return []
+        return [one for one in siblings if one is not watch and one.is_over]

@@ -216,7 +216,9 @@ def test_a_page_that_cannot_be_read_may_have_shown_what_the_others_lack(of_all) 
         run(lst(0, cm("a"), cm("b", uid="u2")), gap(5), *before, core=core)
         core.miss(unread, T0 + 21 * S)
         out = run(*after, lst(23), core=core)
-        assert (ops(out), covers(out)[-1][0]) == ([], "gap")
+        reason = "a list may lack a page that cannot be read: line 7: not JSON"
+        assert (ops(out), covers(out)[-1]) == ([], ("gap", reason))
+        assert core.counts["malformed"] == 0
         # The next list that is whole tells what is gone, since before the loss.
         more = changes(run(gap(30), lst(40, cm("a")), core=core))
         assert [(one.op, one.object.name) for one in more] == [("delete", "b")]
