@@ -11,6 +11,7 @@ problem on REST) by the two class attributes and never by matching text. Bugs ar
     │   ├── BadCursor             a page cursor that is not ours, or of another question
     │   ├── BadRecording          a recording file that is not one (header, version, compression)
     │   ├── BadSelection          what to record is chosen in a way that contradicts itself
+    │   ├── BadKubeconfig         where the API server is, or how to authenticate, cannot be learnt or does not hold
     │   ├── BadRecord             a log record that does not parse, or of an unknown version
     │   └── Oversize              a record over the hard cap of the log
     ├── QuestionError             the question is well formed, the recorded past cannot answer it
@@ -77,6 +78,10 @@ class BadRecording(InputError):
 
 
 class BadSelection(InputError):
+    pass
+
+
+class BadKubeconfig(InputError):
     pass
 
 
