@@ -144,11 +144,11 @@ class Authority:
             "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.crt",
         )  # fmt: skip
 
-    def signed(self, name: str) -> tuple[Path, Path]:
-        """Certificate and key, for a server of that name or a client."""
+    def signed(self, name: str, group: str = "nobody") -> tuple[Path, Path]:
+        """Certificate and key, for a server of that name, or for a client of that group."""
         self._openssl(
             "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
-            "-subj", f"/CN={name}", "-addext", f"subjectAltName=DNS:{name}",
+            "-subj", f"/O={group}/CN={name}", "-addext", f"subjectAltName=DNS:{name}",
             "-CA", f"{self._name}.crt", "-CAkey", f"{self._name}.key", "-keyout", f"{name}.key", "-out", f"{name}.crt",
         )  # fmt: skip
         return self._folder / f"{name}.crt", self._folder / f"{name}.key"

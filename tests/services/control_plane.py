@@ -64,11 +64,12 @@ _AUDITED = {
 @dataclass(frozen=True, slots=True)
 class Options:
     """`watch_list`: whether the server streams lists. `compaction`: how often etcd forgets old versions, as Go writes
-    durations. `pods_run`: one node, whose pods become Ready."""
+    durations. `pods_run`: one node, whose pods become Ready. `clients`: the authority whose certificates name users."""
 
     watch_list: bool = True
     compaction: str = "5m"
     pods_run: bool = False
+    clients: Path | None = None
 
 
 class ControlPlane:
@@ -163,6 +164,7 @@ class ControlPlane:
             # Requests of a test are many and have no rank: none of them should wait for its turn.
             "--enable-priority-and-fairness=false",
             f"--feature-gates=WatchList={str(self._options.watch_list).lower()}",
+            *([f"--client-ca-file={self._options.clients}"] if self._options.clients else []),
         )
         self._until(self._ready, "kube-apiserver is ready")
 

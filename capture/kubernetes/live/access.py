@@ -188,7 +188,6 @@ def _tls(login: Login, ca: bytes | None, certificate: bytes | None, key: bytes |
     if not login.host.startswith("https:"):
         return None
     context = ssl.create_default_context() if ca is None else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
     # As Go judges: what is in the file is trusted, and may lack what newer Pythons ask of an authority.
     context.verify_flags = (context.verify_flags | ssl.VERIFY_X509_PARTIAL_CHAIN) & ~ssl.VERIFY_X509_STRICT
@@ -228,6 +227,8 @@ def _aside(work: Callable[[], T]) -> asyncio.Future[T]:
     """Run what blocks in a thread that need not end before the program does: a plugin may hang."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
+    # Who asked may have given up; then nobody is to be told of an error.
+    future.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     def tell(result: T | None, error: BaseException | None) -> None:
         if future.cancelled():

@@ -157,8 +157,8 @@ def _authenticated(login: Login, cluster: _Entry, user: _Entry) -> Login:
         return replace(login, plugin=Plugin(login.user, command, user.folder, config, cluster.body))
     if "auth-provider" in user.body:
         raise BadKubeconfig(
-            f"{of} has an auth-provider, which kubectl gave up for exec plugins",
-            hint="log in again with a current tool (gke-gcloud-auth-plugin, kubelogin), or use a token",
+            f"{of} has an auth-provider, which is not supported",
+            hint="use an exec plugin in its place (kubelogin, gke-gcloud-auth-plugin), or a token",
         )
     return login
 
