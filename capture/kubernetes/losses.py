@@ -93,12 +93,15 @@ class Losses:
         watch.listed, watch.lost, watch.hole = True, None, None
         return [self._tell.coverage(watch.name, "watching", t, t, reason)]
 
-    def end(self, t: int, reason: str) -> list[Coverage]:
-        """Nothing is known of any watch from `t` on, or since it was last heard of if that is before a loss."""
+    def end(self, t: int, reason: str, *, heard: bool) -> list[Coverage]:
+        """Nothing is known of any watch from `t` on, or since it was last heard of if that is before a loss. `heard`:
+        whatever happened up to `t` came in; else it may still be found later."""
         out: list[Coverage] = []
         for watch in sorted(self._watches, key=lambda one: one.name):
             if watch.lost is None:
-                watch.lost, watch.lost_since, watch.last = "ended", t, max(t, watch.last or t)
+                watch.lost, watch.lost_since = "ended", t
+                if heard:
+                    watch.last = max(t, watch.last or t)
                 out.append(self._tell.coverage(watch.name, "ended", t, t, reason))
         return out
 

@@ -79,7 +79,11 @@ class Reflector:
 
     def end(self, t: int) -> list[Record]:
         """The recording ends here: nothing is known of any watched resource from `t` on."""
-        return [*self._losses.end(t, "end of recording")]
+        return [*self._losses.end(t, "end of recording", heard=True)]
+
+    def stop(self, t: int, reason: str) -> list[Record]:
+        """The recorder stops here; what a watch that was about to be lost did not bring is found by the next list."""
+        return [*self._losses.end(t, reason, heard=False)]
 
     def goes_on(self, names: Iterable[str], since: int, t: int) -> list[Record]:
         """What was told to have ended at `since` had not: the recording was read to there only."""

@@ -120,7 +120,7 @@ def test_1_2_an_expired_version_is_listed_anew_and_never_used_again(within):
     one.listed(cm())
     told = one.heard(event("ERROR", status(410, "Expired"))) if within else one.refused(410, "Gone")
     assert told == ["GAP"]
-    assert one.course.over
+    assert one.course.is_over()
     asked = one.ask()
     assert one.waited > 0
     assert asked.kind == "list"
@@ -277,7 +277,7 @@ def test_14_a_server_that_knows_no_streamed_lists_is_asked_for_pages():
     one.ask()
     one.heard(event("ADDED", cm("a", rv="5")))
     assert one.heard(bookmark("6")) == []
-    assert one.course.over
+    assert one.course.is_over()
     assert one.ask().kind == "list"
 
 

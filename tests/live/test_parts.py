@@ -59,6 +59,7 @@ def test_namespaces_that_are_left_out_are_asked_of_the_server():
     assert [one.params for one in chosen.parts(CMS)] == [
         {"fieldSelector": "metadata.namespace!=noisy,metadata.namespace!=mine", "labelSelector": "team=a"}
     ]
+    assert chosen.parts(CMS)[0].label == "without=noisy,mine labels=team=a"
     assert chosen.parts(NAMESPACES)[0].params["fieldSelector"] == "metadata.name!=noisy,metadata.name!=mine"
     assert chosen.parts(NODES)[0].params == {"labelSelector": "team=a"}
 
@@ -72,6 +73,13 @@ def test_38_of_what_helm_keeps_only_metadata_is_asked_for():
     assert [one.name for one in Selection(namespaces=("shop",)).parts(SECRETS)] == [
         "core/secrets namespace=shop", "core/secrets namespace=shop helm",
     ]  # fmt: skip
+
+
+def test_another_selection_has_another_name_of_one_word():
+    chosen = Selection(selector="env in (prod, dev),!old")
+    (part,) = chosen.parts(NODES)
+    assert part.label == "labels=env%20in%20(prod,%20dev),!old"
+    assert [one.label for one in chosen.parts(SECRETS)] == [part.label, f"{part.label} helm"]
 
 
 def test_what_contradicts_itself_is_refused():

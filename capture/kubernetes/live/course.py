@@ -20,6 +20,8 @@ from schema.canonical import Json
 PAGE = 500
 """Objects that are asked for, or held of a streamed list, at once."""
 
+_PAGE_BYTES = 2 * 1024 * 1024
+
 PATIENCE = 60.0
 """Seconds within which the answer to a request must begin."""
 
@@ -60,15 +62,14 @@ Told = list[Line | BadLine]
 class Course:
     """One part. `now` is seconds of a steady clock, `t` the instant of the line, in microseconds.
 
-    `floor`: the version up to which an earlier run saw this part. `state`: for people. `over`: the stream that is read
-    is of no use any more."""
+    `floor`: the version up to which an earlier run saw this part. `state`: for people."""
 
     def __init__(self, part: Part, rng: random.Random, *, floor: str | None = None) -> None:
         self.part = part
         self.lists = 0
         self.state: Literal["starting", "listing", "watching", "lost", "forbidden", "removed"] = "starting"
         self._rng = rng
-        self.over = False
+        self._over = False
         self._backoff = Backoff(rng)
         self._not_before = self._backoff.spread(_START)  # So that not all kinds are listed at once.
         self._started = False
@@ -80,6 +81,7 @@ class Course:
         self._streams = True
         self._kind: Kind = "list"
         self._page: list[Json] = []
+        self._page_bytes = 0
         self._partial = False
         self._gap = True
         self._resuming = False
@@ -96,7 +98,7 @@ class Course:
             return Wait(self._not_before - now)
         if self._vanished:
             return Confirm()
-        self._opened, self._spoke, self.over = now, False, False
+        self._opened, self._spoke, self._over = now, False, False
         params = dict(self.part.params)
         timeout = str(self._rng.randint(*_WATCH))
         if self._version is not None:
@@ -105,7 +107,8 @@ class Course:
             if self._version:
                 params["resourceVersion"] = self._version
         elif self._streams and self._token is None:
-            self._kind, self._page = "stream", []
+            self._kind = "stream"
+            self._take()
             params |= {
                 "watch": "true", "allowWatchBookmarks": "true", "sendInitialEvents": "true",
                 "resourceVersionMatch": "NotOlderThan", "timeoutSeconds": timeout,
@@ -154,6 +157,7 @@ class Course:
         found = meta.get("resourceVersion") if isinstance(meta, dict) else None
         version = found if isinstance(found, str) else ""
         if self._kind == "stream":
+            self._page_bytes += len(raw)
             return self._initial(str(kind), body, version, now, t)
         told = self.settled(t)
         if kind != "ADDED":
@@ -190,7 +194,7 @@ class Course:
             self._backoff.worked()
         if self._kind == "stream" and self._backoff.failures >= 1:
             self._streams = False  # Perhaps it is the streaming that something in between cannot bear.
-        self._page = []
+        self._take()
         self._wait(now, self._backoff.failed())
         if self._kind == "list":
             return []  # Not watched anyway; the token goes on where the list was.
@@ -232,6 +236,16 @@ class Course:
         self._vanished = False
         return self.lost(now, t, "404")
 
+    def is_over(self) -> bool:
+        """Whether what is still read of the answer is of no use any more."""
+        return self._over
+
+    def behind(self, t: int) -> Told:
+        """What is read came late, as whoever takes the lines is slow: it may be older than such lines mostly are."""
+        if self.state != "watching" or self._gap or self._kind != "watch":
+            return []
+        return [self._line("GAP", t, reason="the log is slow"), self._line("RESUMED", t)]
+
     def nudge(self) -> None:
         """Do not wait any longer."""
         self._not_before = 0.0
@@ -253,7 +267,8 @@ class Course:
         if kind == "ADDED":
             self.state = "listing"
             self._page.append(body)
-            return self._list(self._take(), "", t, more=True) if len(self._page) >= PAGE else []
+            full = len(self._page) >= PAGE or self._page_bytes >= _PAGE_BYTES
+            return self._list(self._take(), "", t, more=True) if full else []
         if kind != "BOOKMARK":
             told = self._list(self._take(), "", t, more=True) if self._page else []
             return [*told, self._line(kind, t, object=self._whole(body))]
@@ -274,7 +289,7 @@ class Course:
         return told
 
     def _take(self) -> list[Json]:
-        page, self._page = self._page, []
+        page, self._page, self._page_bytes = self._page, [], 0
         return page
 
     def _list(self, items: list[Json], version: str, t: int, *, more: bool) -> Told:
@@ -291,7 +306,7 @@ class Course:
         self._backoff.worked()
 
     def _lose(self, t: int, reason: str) -> Told:
-        self._resuming, self.over = self._version is not None, True
+        self._resuming, self._over = self._version is not None, True
         if self.state not in ("forbidden", "removed"):
             self.state = "lost"
         if self._partial:
@@ -304,7 +319,7 @@ class Course:
     def _abandon(self, t: int, reason: str) -> Told:
         """A list is begun anew: what came of it so far does not say what is missing."""
         self._forget()
-        self.over = True
+        self._over = True
         if not self._partial:
             return []
         self._partial, self._gap = False, True
@@ -314,7 +329,8 @@ class Course:
         if self._version:
             self._floor = self._version
         self._version = self._token = None
-        self._resuming, self._page = False, []
+        self._resuming = False
+        self._take()
 
     def _status(self, code: int, message: str, t: int) -> Told:
         self._gap, self._partial = True, False

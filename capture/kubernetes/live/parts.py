@@ -5,7 +5,7 @@ of both. Pure; finding resources is `discovery`'s, how a part is listed and watc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from capture.kubernetes.recording import Resource
 from capture.kubernetes.skipped import group_resource, is_skipped
@@ -103,19 +103,20 @@ class Selection:
 
     def parts(self, served: Served) -> list[Part]:
         """What to list and watch of a resource that is wanted."""
-        places: list[Part] = [Part(served, selector=self.selector)]
+        is_namespace = served.name == "core/namespaces"
+        places = [Part(served)]
         if self.namespaces and served.namespaced:
-            places = [Part(served, f"namespace={name}", name, (), self.selector) for name in self.namespaces]
-        elif self.namespaces and served.name == "core/namespaces":
-            places = [
-                Part(served, f"namespace={name}", None, (f"metadata.name={name}",), self.selector)
-                for name in self.namespaces
-            ]
-        elif self.without_namespaces and (served.namespaced or served.name == "core/namespaces"):
+            places = [Part(served, f"namespace={name}", namespace=name) for name in self.namespaces]
+        elif self.namespaces and is_namespace:
+            places = [Part(served, f"namespace={name}", fields=(f"metadata.name={name}",)) for name in self.namespaces]
+        elif self.without_namespaces and (served.namespaced or is_namespace):
             where = "metadata.namespace" if served.namespaced else "metadata.name"
-            places = [
-                Part(served, fields=tuple(f"{where}!={n}" for n in self.without_namespaces), selector=self.selector)
-            ]
+            fields = tuple(f"{where}!={name}" for name in self.without_namespaces)
+            places = [Part(served, f"without={','.join(self.without_namespaces)}", fields=fields)]
+        if self.selector is not None:
+            # A label is words that tell all of the selection, so that another selection has another name.
+            word = f"labels={self.selector.replace(' ', '%20')}"
+            places = [replace(one, label=_words(one.label, word), selector=self.selector) for one in places]
         if served.name != "core/secrets":
             return places
         return [half for place in places for half in _halves(place)]
@@ -127,14 +128,16 @@ class Selection:
 
 def _halves(place: Part) -> list[Part]:
     """Secrets of Helm's and all others: the first by metadata only."""
-    label = f"{place.label} helm" if place.label else "helm"
     return [
-        Part(place.served, place.label, place.namespace, (*place.fields, f"type!={HELM}"), place.selector),
-        Part(
-            place.served, label, place.namespace, (*place.fields, f"type={HELM}"), place.selector,
-            metadata=True, type_=HELM,
+        replace(place, fields=(*place.fields, f"type!={HELM}")),
+        replace(
+            place, label=_words(place.label, "helm"), fields=(*place.fields, f"type={HELM}"), metadata=True, type_=HELM
         ),
-    ]  # fmt: skip
+    ]
+
+
+def _words(label: str | None, word: str) -> str:
+    return word if label is None else f"{label} {word}"
 
 
 def _is_named(served: Served, kind: str) -> bool:
