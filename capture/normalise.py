@@ -122,6 +122,8 @@ def prepare(
 def recalled(ref: ObjectRef, state: dict[str, Json], source_version: SourceVersion) -> Prepared:
     """One object as it was stored earlier: what is not stored (raw hashes, managedFields) is not known any more."""
     hidden = frozenset(name for name, value in state.items() if _bears_masks(canonical(value)))
+    if state.get("type") == HELM and ref.type == "core/Secret":
+        hidden |= {"data"}
     return Prepared(ref, ref.key, state, digest(state), source_version, [], hidden, {}, None)
 
 

@@ -224,7 +224,8 @@ class Coverage(_Model):
 
 
 class Evidence(_Model):
-    """Something recorded that bears on an object: a Kubernetes Event, a log line, a metric window, a call."""
+    """Something recorded that bears on an object: a Kubernetes Event, a log line, a metric window, a call. `series`:
+    what its occurrences have in common at the source, such as the uid of an Event."""
 
     v: Literal[1] = 1
     type: Literal["evidence"] = "evidence"
@@ -241,6 +242,7 @@ class Evidence(_Model):
     reporter: str | None = None
     count: int = 1
     occurrences: int = 1
+    series: str | None = None
 
 
 class Horizon(_Model):

@@ -6,26 +6,23 @@ seen again after a restart or relist is none. The object need not be known. Reda
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable
 
 import orjson
 
 from capture.kubernetes.actor import instant_of
 from capture.kubernetes.objects import key_of
+from capture.kubernetes.recent import Recent
 from schema.canonical import Json, canonical, hash128
 from schema.errors import BadRecord
 from schema.kinds import class_of
 from schema.records import Evidence, ObjectRef
 
-_REMEMBERED = 65_536  # Events live an hour in a cluster; beyond this many the oldest are forgotten.
-
 
 class Events:
     """Turns Events of one scope into evidence, remembering what was heard."""
 
-    def __init__(
-        self, scope: str, redact_text: Callable[[str], str], heard: MutableMapping[str, tuple[int, int]]
-    ) -> None:
+    def __init__(self, scope: str, redact_text: Callable[[str], str], heard: Recent[str, tuple[int, int]]) -> None:
         self._scope = scope
         self._redact_text = redact_text
         self._heard = heard
@@ -44,13 +41,10 @@ class Events:
             raise BadRecord(f"an Event cannot be stored: {error}") from None
         key = key_of({**about, "metadata": about, "apiVersion": about.get("apiVersion") or "v1"}, self._scope)
         at, count = effective_time(event, received), _count(event)
-        before = self._heard.pop(uid, None)
+        before = self._heard.get(uid)
         if before is not None and (count, at) <= before:
-            self._heard[uid] = before
             return None
-        self._heard[uid] = (count, at)  # Behind all others: the first is the one that was longest not heard of.
-        if len(self._heard) > _REMEMBERED:
-            del self._heard[next(iter(self._heard))]
+        self._heard[uid] = (count, at)
         message = _text(event.get("message"))
         source = _map(event.get("source"))
         return Evidence(
@@ -76,6 +70,7 @@ class Events:
             reporter=_text(event.get("reportingComponent")) or _text(source.get("component")),
             count=count,
             occurrences=max(1, count - before[0]) if before is not None else count,
+            series=uid,
         )
 
 

@@ -1,20 +1,23 @@
 """What is remembered of objects that are gone, so that late news of them does not bring them back, what was made anew
 is compared with its predecessor, and what does come back is told from what it was.
 
-It is memory, bounded, and empty after a restart: then a LIST comes first, and says what is there.
+It is memory, bounded. A later run needs it as well: what was made anew while nobody looked is compared with who held
+its key before, and what comes back is told from what it was.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import NamedTuple
 
 from capture.kubernetes.objects import compared, incarnation, instant_of_birth
+from capture.kubernetes.recent import Recent
 from capture.normalise import Prepared
 from schema.identity import Key
 
-_PREDECESSORS = 4096  # Whole states, for comparing; pods never reuse a name.
-_DEATHS = 65_536  # About 200 bytes each: more than a namespace holds, and a late event is late by seconds.
+PREDECESSORS = 4096
+"""Whole states that are remembered, for comparing; pods never reuse a name."""
+DEATHS = 65_536
+"""Ends that are remembered: more than a namespace holds, and a late event is late by seconds."""
 
 
 class Death(NamedTuple):
@@ -39,34 +42,39 @@ class Death(NamedTuple):
         return order <= 0 if ended else order < 0
 
 
-class Gone:
-    """The dead of one scope."""
+class Predecessor(NamedTuple):
+    """Who held a key last: until which `version` of its resource, in which watch."""
 
-    def __init__(self) -> None:
-        self._deaths: OrderedDict[tuple[Key, str], Death] = OrderedDict()
-        self._predecessors: OrderedDict[Key, tuple[Prepared, str, str | None]] = OrderedDict()
+    prepared: Prepared
+    watch: str
+    version: str | None
+
+
+class Gone:
+    """The dead of one scope: the end of each incarnation, and who held a key last."""
+
+    def __init__(self, deaths: Recent[tuple[Key, str], Death], predecessors: Recent[Key, Predecessor]) -> None:
+        self._deaths = deaths
+        self._predecessors = predecessors
 
     def add(self, one: Prepared, watch: str, version: str | None, *, sure: bool) -> None:
         """It is gone from a watch, as of `version` of its resource."""
-        name = (one.key, incarnation(one))
-        self._deaths[name] = Death(watch, version, one.source_version.version, sure, one.source_version.anew or 0)
-        self._deaths.move_to_end(name)
-        self._predecessors[one.key] = (one, watch, version)
-        self._predecessors.move_to_end(one.key)
-        if len(self._deaths) > _DEATHS:
-            self._deaths.popitem(last=False)
-        if len(self._predecessors) > _PREDECESSORS:
-            self._predecessors.popitem(last=False)
+        said = one.source_version
+        self._deaths[one.key, incarnation(one)] = Death(watch, version, said.version, sure, said.anew or 0)
+        self._predecessors[one.key] = Predecessor(one, watch, version)
 
     def uncount(self, resource: str) -> None:
         """The versions of a resource start anew: those that its dead had come after none."""
-        for name, death in self._deaths.items():
-            if death.watch.partition(" ")[0] == resource:
+        for name in self._deaths.names():
+            death = self._deaths.get(name)
+            if death is not None and death.watch.partition(" ")[0] == resource:
                 self._deaths[name] = Death(death.watch, None, None, False, death.anew)
-        for key, (one, watch, _) in self._predecessors.items():
-            if watch.partition(" ")[0] == resource:
+        for key in self._predecessors.names():
+            found = self._predecessors.get(key)
+            if found is not None and found.watch.partition(" ")[0] == resource:
+                one = found.prepared
                 unversioned = one._replace(source_version=one.source_version.model_copy(update={"version": None}))
-                self._predecessors[key] = (unversioned, watch, None)
+                self._predecessors[key] = Predecessor(unversioned, found.watch, None)
 
     def death_of(self, one: Prepared) -> Death | None:
         """How this very incarnation ended before."""
@@ -74,8 +82,8 @@ class Gone:
 
     def predecessor(self, key: Key) -> Prepared | None:
         """Who held a key last, once: its successor is here."""
-        found = self._predecessors.pop(key, None)
-        return None if found is None else found[0]
+        found = self._predecessors.forget(key)
+        return None if found is None else found.prepared
 
     def is_late(self, new: Prepared, holder: Prepared | None, watch: str, *, ended: bool) -> bool:
         """Whether an event is of an incarnation that is over: one known to be dead, or older than who holds its key or

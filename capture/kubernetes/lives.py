@@ -26,28 +26,22 @@ CHECKPOINT_CHANGES = 64
 CHECKPOINT_AGE = 24 * 60 * 60 * SECOND
 """After so many changes, or so long since its last whole state, the next change of an object is followed by one."""
 
-_CRD = "apiextensions.k8s.io/CustomResourceDefinition"
+CRD = "apiextensions.k8s.io/CustomResourceDefinition"
 _CRDS = "apiextensions.k8s.io/customresourcedefinitions"
 
 
 class Lives:
     """All objects of one scope; those that are alive are held by their watches. `counts`: what gave no record."""
 
-    def __init__(self, tell: Teller, watches: Watches, counts: Counter[str]) -> None:
+    def __init__(self, tell: Teller, watches: Watches, gone: Gone, counts: Counter[str]) -> None:
         self._tell = tell
         self._watches = watches
         self._counts = counts
-        self._gone = Gone()
+        self._gone = gone
         self._declared: dict[tuple[str, str], Declared] = {}
         for watch in watches.parts(_CRDS):  # Those of an earlier run: no line need come of them again.
             for known in filter(None, map(watch.known.get, watch.known.keys())):
                 self._learn(known.prepared)
-
-    def recall(self, watch: Watch, known: Known) -> None:
-        """It was alive when an earlier run ended."""
-        watch.known[known.prepared.key] = known
-        watch.advance(known.prepared.source_version.version)
-        self._learn(known.prepared)
 
     def is_late(self, watch: Watch, new: Prepared, *, ended: bool) -> bool:
         """Whether an event, of its end or not, is of an incarnation that is over already; it is counted."""
@@ -213,7 +207,7 @@ class Lives:
 
     def _learn(self, new: Prepared) -> None:
         """A CustomResourceDefinition tells how the lists of its objects are keyed."""
-        if new.ref.type == _CRD:
+        if new.ref.type == CRD:
             self._declared.update(declared_by(new.state))
 
     def _declared_for(self, one: Prepared) -> Declared:

@@ -8,14 +8,15 @@ What a state says of an object is left to `lives`, what was not seen to `losses`
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from capture.kubernetes.evidence import Events
+from capture.kubernetes.gone import Gone
 from capture.kubernetes.lives import Lives
 from capture.kubernetes.losses import EVERYTHING, Losses
 from capture.kubernetes.objects import LEVELS, is_too_deep, key_of, named, older, without_guesses
 from capture.kubernetes.recording import BadLine, Line, Resource
-from capture.kubernetes.selection import is_helm, shows
+from capture.kubernetes.selection import is_helm
 from capture.kubernetes.skipped import group_resource, is_skipped
 from capture.kubernetes.telling import LAG, Seen, Teller
 from capture.kubernetes.watched import InMemory, Known, Memory, Pages, Watch, Watches
@@ -23,7 +24,7 @@ from capture.normalise import Prepared, prepare
 from capture.redact import Redactor
 from schema.canonical import Json
 from schema.errors import BadRecord, InputError
-from schema.records import Change, Flag, Record, Valid
+from schema.records import Change, Flag, Record
 
 _EVENTS = "core/events"
 
@@ -47,27 +48,8 @@ class Reflector:
         self._watches = Watches(memory)
         tell = Teller(scope, epoch, redactor.key_id)
         self._losses = Losses(tell, self._watches, redactor)
-        self._lives = Lives(tell, self._watches, self.counts)
+        self._lives = Lives(tell, self._watches, Gone(memory.deaths, memory.predecessors), self.counts)
         self._events = Events(scope, redactor.redact_text, memory.heard)
-
-    def recall(self, objects: Iterable[tuple[Prepared, Valid]], ended: Mapping[str, int]) -> None:
-        """Go on where an earlier run ended: what was alive then, and until when each watch went.
-
-        The first LIST of each is then a relist over the time between.
-        """
-        kinds = {(one.group, one.kind): f"{one.group or 'core'}/{one.resource}" for one in self._resources.values()}
-        for name, last in ended.items():
-            watch = self._watches.of(name)
-            watch.listed, watch.lost, watch.lost_since, watch.last = True, "ended", last, last
-        for prepared, valid in objects:
-            group, _, kind = prepared.ref.type.rpartition("/")
-            resource = kinds.get(("" if group == "core" else group, kind))
-            parts = [(shows(one.name, prepared), one) for one in self._watches.parts(resource or "")]
-            # Of those that would have shown it, the one that was watched last; else one of which that is not known.
-            held = [(sure or False, one.last or 0, one.name) for sure, one in parts if sure is not False]
-            if held:
-                holder = self._watches.of(max(held)[2])
-                self._lives.recall(holder, Known(prepared, valid, valid.not_after))
 
     def lost(self, names: Iterable[str], t: int, reason: str) -> list[Record]:
         """The recorder itself was away until `t`: these watches are lost since they were last heard of."""

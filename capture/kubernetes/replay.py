@@ -6,30 +6,36 @@ The same file always gives the same records in the same order; which log they go
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 
+from capture.kubernetes.recalling import Recall
 from capture.kubernetes.recording import BadLine, open_recording
 from capture.kubernetes.reflector import Reflector
+from capture.kubernetes.watched import InMemory
 from capture.normalise import Prepared
 from capture.redact import Redactor
 from schema.records import Coverage, Record, Valid
 
 
 class Replay:
-    """One file being replayed. After iterating, `bad` holds the lines that could not be used, `counts` what gave no
-    record, and `epoch` names the run."""
+    """One file being replayed. After iterating, `bad` holds the lines that could not be used; `epoch` names the run."""
 
     def __init__(self, path: str | Path, redactor: Redactor, scope: str | None = None) -> None:
         self.header, self._lines = open_recording(path)
         self.scope = scope or self.header.cluster
         self.epoch = self.header.epoch
         self.bad: list[BadLine] = []
-        self._reflector = Reflector(self.scope, redactor, self.epoch, self.header.resources)
-        self.counts = self._reflector.counts
+        self._redactor = redactor
+        self._memory = InMemory()
 
     def recall(self, objects: Iterable[tuple[Prepared, Valid]], ended: Mapping[str, int]) -> None:
         """Tell what the scope was when this recording began; before iterating."""
-        self._reflector.recall(objects, ended)
+        Recall(self._memory, self.header.resources).living(objects, ended)
+
+    @cached_property
+    def _reflector(self) -> Reflector:
+        return Reflector(self.scope, self._redactor, self.epoch, self.header.resources, self._memory)
 
     def goes_on(self, ended: Mapping[str, int], t: int) -> list[Record]:
         """Takes back that each group-resource ended when an earlier, shorter form of this file did."""

@@ -7,18 +7,22 @@ changes, and what that says, is the reflector's and the losses'.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Collection, Iterator, MutableMapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from capture.kubernetes.gone import DEATHS, PREDECESSORS, Death, Predecessor
 from capture.kubernetes.objects import older
+from capture.kubernetes.recent import Newest, Recent
 from capture.kubernetes.telling import LAG, Seen
 from capture.normalise import Prepared
 from schema.identity import Key
 from schema.records import Flag, Valid
 
 Lost = Literal["gap", "forbidden", "removed", "ended"]
+
+HEARD = 65_536
+"""Events that are remembered. They live for an hour after they last rose; beyond this many the oldest are forgotten."""
 
 
 @dataclass(slots=True)
@@ -41,12 +45,15 @@ class Objects(Protocol):
 
 
 class Memory(Protocol):
-    """Where watches, their objects and the Events heard are held. A dict will do; a store on disk may stand behind."""
+    """Where watches, their objects, the dead and the Events heard are held: in memory, or in a store on disk. `heard`:
+    count and instant, by the Event's uid."""
 
-    heard: MutableMapping[str, tuple[int, int]]
+    heard: Recent[str, tuple[int, int]]
+    deaths: Recent[tuple[Key, str], Death]
+    predecessors: Recent[Key, Predecessor]
 
     def watches(self) -> list[Watch]:
-        """Those of an earlier run."""
+        """Those opened so far, in an earlier run or in this one."""
         ...
 
     def open(self, name: str) -> Watch:
@@ -150,14 +157,17 @@ class InMemory:
     """Nothing of an earlier run, nothing for a later one."""
 
     def __init__(self) -> None:
-        # The oldest is dropped for each new one: a plain dict walks over all that was dropped before.
-        self.heard: MutableMapping[str, tuple[int, int]] = OrderedDict()
+        self.heard: Recent[str, tuple[int, int]] = Newest(HEARD)
+        self.deaths: Recent[tuple[Key, str], Death] = Newest(DEATHS)
+        self.predecessors: Recent[Key, Predecessor] = Newest(PREDECESSORS)
+        self._opened: list[Watch] = []
 
     def watches(self) -> list[Watch]:
-        return []
+        return [*self._opened]
 
     def open(self, name: str) -> Watch:
-        return Watch(name)
+        self._opened.append(Watch(name))
+        return self._opened[-1]
 
 
 class Watches:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from capture.kubernetes.recalling import Recall
 from capture.kubernetes.recording import Line, Resource
 from capture.kubernetes.reflector import Reflector
+from capture.kubernetes.watched import InMemory, Memory
+from capture.normalise import Prepared
 from capture.redact import Redactor
 from schema import instants
-from schema.records import Change, Coverage, Evidence, Record
+from schema.records import Change, Coverage, Evidence, Record, Valid
 
 T0 = instants.parse("2026-03-01T03:00:00Z")
 S = instants.SECOND
@@ -14,9 +17,21 @@ R = "v1/configmaps"
 CMS = "core/configmaps"
 
 
-def reflector() -> Reflector:
-    resources = (Resource("", "v1", "configmaps", "ConfigMap"), Resource("apps", "v1", "deployments", "Deployment"))
-    return Reflector("lab", Redactor(b"k" * 32), "e", resources)
+RESOURCES = (
+    Resource("", "v1", "configmaps", "ConfigMap"), Resource("", "v1", "services", "Service"),
+    Resource("apps", "v1", "deployments", "Deployment"),
+)  # fmt: skip
+
+
+def reflector(memory: Memory | None = None) -> Reflector:
+    return Reflector("lab", Redactor(b"k" * 32), "e", RESOURCES, memory)
+
+
+def recalling(objects: list[tuple[Prepared, Valid]], until: dict[str, int]) -> Reflector:
+    """A later run, told what was alive when the one before ended."""
+    memory = InMemory()
+    Recall(memory, RESOURCES).living(objects, until)
+    return reflector(memory)
 
 
 def cm(name="a", rv="10", uid="u1", born="2026-02-01T00:00:00Z", data="1", **meta):

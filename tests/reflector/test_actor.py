@@ -6,12 +6,9 @@ from typing import Any
 
 import pytest
 
-from capture.kubernetes.recording import Resource
-from capture.kubernetes.reflector import Reflector
 from capture.normalise import recalled
-from capture.redact import Redactor
 from schema.records import Change
-from tests.reflector.lines import T0, S, changes, cm, ev, gap, lst, run
+from tests.reflector.lines import T0, S, changes, cm, ev, gap, lst, recalling, run
 
 BEFORE, GAP, LATER = "2026-02-01T00:00:00Z", "2026-03-01T03:00:20Z", "2026-03-01T03:00:30Z"
 SPEC: dict[str, Any] = {"f:spec": {"f:ports": {'k:{"port":80,"protocol":"TCP"}': {"f:targetPort": {}}}, "f:type": {}}}
@@ -118,7 +115,6 @@ def test_after_a_restart_only_who_wrote_since_then_can_have_made_the_change() ->
     state = first.patch[0]["value"]
     assert isinstance(state, dict)
     for managed, who in (((human(BEFORE), controller(LATER)), None), ((human(GAP), controller(LATER)), "kubectl-edit")):
-        core = Reflector("lab", Redactor(b"k" * 32), "e", (Resource("", "v1", "services", "Service"),))
-        core.recall([(recalled(first.object, state, first.source_version), first.valid)], {"core/services": T0})
+        core = recalling([(recalled(first.object, state, first.source_version), first.valid)], {"core/services": T0})
         (change,) = changes(run(lst(60, service("20", 2, "a", *managed), r="v1/services"), core=core))
         assert (change.op, change.actor.manager) == ("update", who)

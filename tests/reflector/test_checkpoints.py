@@ -13,7 +13,7 @@ from capture.kubernetes.recording import BadLine, Line, parse_line
 from capture.kubernetes.reflector import Reflector
 from capture.kubernetes.replay import capture_file
 from capture.kubernetes.skipped import is_skipped
-from capture.kubernetes.watched import InMemory, Watch
+from capture.kubernetes.watched import InMemory
 from capture.redact import Redactor
 from schema.canonical import digest
 from schema.patch import apply
@@ -129,21 +129,7 @@ def test_lists_of_a_custom_resource_are_keyed_as_its_crd_declares() -> None:
 
 
 def test_what_a_crd_declared_is_known_to_a_later_run_that_hears_no_more_of_it() -> None:
-    class Kept(InMemory):
-        """Watches that outlive the reflector."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.kept: list[Watch] = []
-
-        def watches(self) -> list[Watch]:
-            return self.kept
-
-        def open(self, name: str) -> Watch:
-            self.kept.append(Watch(name))
-            return self.kept[-1]
-
-    memory, path = Kept(), f"{ROUTES}/gateways"
+    memory, path = InMemory(), f"{ROUTES}/gateways"
     one, two = {"zone": "eu", "port": 1, "to": "a"}, {"zone": "us", "port": 1, "to": "b"}
     earlier = Reflector("lab", Redactor(b"k" * 32), "e", memory=memory)
     run(

@@ -11,7 +11,7 @@ from capture.kubernetes.selection import shows
 from capture.normalise import HELM, prepare, recalled
 from capture.redact import Redactor
 from schema.records import Change, Record
-from tests.reflector.lines import CMS, T0, R, S, changes, cm, covers, ev, gap, lst, ops, reflector, run
+from tests.reflector.lines import CMS, T0, R, S, changes, cm, covers, ev, gap, lst, ops, recalling, reflector, run
 from tests.reflector.test_parts import bounds, of, page, status
 
 A, B, SOME = "namespace=a", "namespace=b", "labels=tier=web"
@@ -127,8 +127,7 @@ def test_what_was_lost_before_a_watch_ended_is_as_old_as_that() -> None:
 def test_an_earlier_run_is_handed_over_too() -> None:
     first = changes(run(lst(0, own("a", "a"), own("b", "b"))))
     living = [(recalled(one.object, one.patch[0]["value"], one.source_version), one.valid) for one in first]
-    core = reflector()
-    core.recall(living, {CMS: T0 + 20 * S, f"{CMS} {B}": T0 + 10 * S, f"{CMS} {SOME}": T0 + 30 * S})
+    core = recalling(living, {CMS: T0 + 20 * S, f"{CMS} {B}": T0 + 10 * S, f"{CMS} {SOME}": T0 + 30 * S})
     out = changes(run(of(B, lst(60)), of(SOME, lst(60)), core=core))
     assert [(one.op, one.object.name, bounds(one)) for one in out] == [("delete", "b", (10, 60))]
 

@@ -15,7 +15,7 @@ from schema.identity import Key
 from schema.patch import apply
 from schema.records import Change, State, parse
 from schema.records import dump as dumped
-from tests.reflector.lines import T0, S, changes, cm, ev, gap, lst, ops, reflector, run
+from tests.reflector.lines import CMS, T0, S, changes, cm, ev, gap, lst, ops, recalling, reflector, run
 
 LONG_AGO = "2026-02-01T00:00:00Z"
 
@@ -52,12 +52,10 @@ def world(records: list) -> dict[Key, tuple[Change | State, dict]]:
 
 def restarted(records: list) -> Reflector:
     """Another process, told what the records of the last one left."""
-    core = reflector()
     living = [
         (recalled(last.object, state, last.source_version), last.valid) for last, state in world(records).values()
     ]
-    core.recall(living, {"core/configmaps": max((one.observed_at for one in records), default=T0)})
-    return core
+    return recalling(living, {CMS: max((one.observed_at for one in records), default=T0)})
 
 
 def test_an_object_that_comes_back_and_goes_again_is_deleted_twice() -> None:

@@ -10,7 +10,7 @@ from capture.kubernetes.telling import LAG
 from capture.normalise import recalled
 from schema import instants
 from schema.records import Coverage
-from tests.reflector.lines import CMS, T0, S, changes, cm, covers, ev, gap, lst, ops, reflector, run
+from tests.reflector.lines import CMS, T0, S, changes, cm, covers, ev, gap, lst, ops, recalling, reflector, run
 
 
 def test_first_list_is_observed_and_made_by_nobody():
@@ -144,8 +144,8 @@ def test_8_added_before_any_list_is_observed():
 
 def test_9_a_list_older_than_what_was_recorded_before_a_restart_is_an_epoch_break():
     (first,) = changes(run(lst(0, cm(rv="90", data="new"), rv="95")))
-    core = reflector()
-    core.recall([(recalled(first.object, first.patch[0]["value"], first.source_version), first.valid)], {CMS: T0})
+    living = [(recalled(first.object, first.patch[0]["value"], first.source_version), first.valid)]
+    core = recalling(living, {CMS: T0})
     (back,) = changes(run(lst(9, cm(rv="20", data="old"), rv="30"), core=core))
     assert (back.op, "epoch_break" in back.flags) == ("update", True)
 
