@@ -101,7 +101,7 @@ async def test_18_a_watch_over_a_network_that_is_silent_goes_on_and_one_that_is_
                     heard.extend(orjson.loads(line)["object"]["metadata"]["name"] for line in lines if line)
 
             await until("kube-root-ca.crt")
-            relay.stall(1.0)
+            relay.stall(3.0)
             await asyncio.to_thread(api.request, "POST", MAPS, {"metadata": {"name": "late"}})
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(until("late"), 0.3)
