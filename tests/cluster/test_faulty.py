@@ -72,12 +72,12 @@ def test_a_cut_falls_into_the_middle_of_what_is_sent(echo, seed):
 
 def test_it_holds_back_for_a_while(echo):
     with Relay(echo) as relay, connected(relay) as one:
+        began = time.monotonic()
         relay.stall(0.3)
         time.sleep(0.05)
-        began = time.monotonic()
         one.sendall(b"late")
         assert one.recv(4) == b"late"
-        assert time.monotonic() - began > 0.1
+        assert time.monotonic() - began >= 0.3  # Since it was told to: on a busy machine sending itself may be late.
 
 
 def test_without_a_server_a_connection_is_refused(echo):
