@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo test test-full test-cluster services-control-plane lint lock bench
+.PHONY: install demo test test-full test-cluster services-control-plane lint lock bench docs
 install: .venv/.installed
 
 .venv/.installed: requirements.lock pyproject.toml
@@ -39,6 +39,10 @@ bench: install
 	$(BIN)/python -m bench.projection
 	$(BIN)/python -m bench.as_of
 	$(BIN)/python -m bench.answers
+
+# The page of the checks, from their catalogue.
+docs: install
+	$(BIN)/python -m diagnose.page > docs/checks.md
 
 # Needs uv; writes the lock with hashes and without any registry's address.
 lock:

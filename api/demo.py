@@ -24,9 +24,9 @@ from api import changes as changed
 from api import home, questions, replaying, text
 from api.answer import change_item
 from api.cascade import leads
+from api.findings import findings
 from api.questions import Moment
 from api.settings import Settings
-from api.symptoms import symptoms
 from schema import instants
 from schema.canonical import Json
 from schema.identity import Key, parse_key
@@ -120,20 +120,20 @@ def _story(teller: _Teller) -> list[str]:
     """What is wrong, what changed before, then and now; the commands to go on with."""
     moment = teller.moment
     teller.head(f"What is wrong at {instants.show(moment.at)}?")
-    answer = symptoms(teller.rewind, moment)
-    text.print_symptoms(teller.console, answer)
+    answer = findings(teller.rewind, moment)
+    text.print_findings(teller.console, answer)
     wrong = answer.items
     near, onset = _first(wrong)
     suspect = _suspect(teller, near, onset or moment.at)
     if suspect is None:
-        return ["symptoms", "changes", "coverage"]
+        return ["check", "changes", "coverage"]
     key = suspect.change.object.key
     then = suspect.vf - 1
     _then_and_now(teller, key, then)
     name, before = shlex.quote(_name(key)), instants.show(then)
     where = f" --near {shlex.quote(_name(near))}" if near else ""
     return [
-        "symptoms",
+        "check",
         f"changes{where} --at {instants.show(onset or moment.at)}",
         f"history {name}",
         f"show {name} --at {before}",

@@ -66,10 +66,15 @@ EVIDENCE = _shape(
 DEAD_LETTER = _shape(position={"type": "integer"}, reason={"type": "string"}, detail={"type": "string"})
 DIFFERENCE = _shape(object=OBJECT, effect={"type": "string"}, fields=_list(FIELD))
 
-SYMPTOM = _shape(
-    id={"type": "string"}, object=OBJECT, sentence={"type": "string"},
-    fields=_list(_shape(path={"type": "string"}, value={})),
-    since={"anyOf": [_INSTANT, {"type": "null"}], "description": "null: so before the recording"}, change=_TEXT,
+MADE = _shape(
+    id={"type": "string"}, op={"type": "string"}, object=OBJECT, valid=BOUNDS, actor=ACTOR, fields=_list(FIELD)
+)
+FINDING = _shape(
+    check={"type": "string"}, version={"type": "integer"}, says={"enum": ["symptom", "mechanism"]}, object=OBJECT,
+    sentence={"type": "string"},
+    fields=_list(_shape(object={"type": "string"}, path={"type": "string"}, value={})), others=_list(OBJECT),
+    since={"anyOf": [_INSTANT, {"type": "null"}], "description": "null: so before the recording"},
+    changes=_list(MADE), evidence=_list(_shape(id={"type": "string"}, at=_INSTANT, reason=_TEXT, message=_TEXT)),
 )  # fmt: skip
 
 
@@ -134,16 +139,27 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "position": 96, "reason": "WrongBase", "detail": "the change is against another state than the stored one",
     },
     "symptoms": {
-        "id": "service-port-unserved", "object": _SERVICE,
+        "check": "service-no-ready-endpoint", "version": 1, "says": "symptom", "object": _SERVICE,
+        "sentence": "it selects 1 pod, none is a ready endpoint",
+        "fields": [{"object": "EndpointSlice/shop/payment-w9mq2", "path": "endpoints", "value": []}], "others": [],
+        "since": "2026-12-01T05:04:41.226415Z", "changes": [], "evidence": [],
+    },
+    "findings": {
+        "check": "service-port-unserved", "version": 1, "says": "mechanism", "object": _SERVICE,
         "sentence": "port 8443 leads to 8444, which none of its pods declares (https=8443, metrics=9102)",
-        "fields": [{"path": _ROW["path"], "value": 8444}], "since": "2026-12-01T05:04:41.226415Z",
-        "change": _CHANGE["id"],
+        "fields": [{"object": "Service/shop/payment", "path": _ROW["path"], "value": 8444}], "others": [],
+        "since": "2026-12-01T05:04:41.226415Z",
+        "changes": [
+            {"id": _CHANGE["id"], "op": "update", "object": _SERVICE, "valid": _BETWEEN, "actor": _BY, "fields": [_ROW]}
+        ],
+        "evidence": [],
     },
 }  # fmt: skip
 ITEMS = {
     "changes": CHANGE, "show": SHOWN, "history": HISTORY, "fields": FIELD_CHANGE, "diff": DIFFERENCE,
     "coverage": COVERED,
-    "evidence": EVIDENCE, "dead-letters": DEAD_LETTER, "symptoms": SYMPTOM,
+    "evidence": EVIDENCE, "dead-letters": DEAD_LETTER, "symptoms": FINDING,
+    "findings": FINDING,
 }  # fmt: skip
 
 

@@ -19,8 +19,9 @@ from starlette.exceptions import HTTPException
 
 from api import changes as changed
 from api import home, questions
-from api import symptoms as visible
 from api.answer import Answer
+from api.findings import SYMPTOMS
+from api.findings import findings as found_wrong
 from api.metrics import Metrics
 from api.openapi import responses
 from api.settings import Settings
@@ -169,7 +170,16 @@ def build(settings: Settings) -> FastAPI:
         """What is visibly wrong at an instant, and the change that made it so."""
         with home.past(settings) as rewind:
             moment = questions.settle(rewind, scope, at, known_at)
-            return _answer(request, visible.symptoms(rewind, moment, namespace))
+            return _answer(request, found_wrong(rewind, moment, namespace, SYMPTOMS))
+
+    @app.get("/v1/findings", responses=responses("findings"), response_class=Response)
+    def findings(
+        request: Request, at: At = None, known_at: KnownAt = None, scope: Scope = None, namespace: Namespace = None
+    ) -> Response:
+        """What all checks find at an instant: what is wrong, how it comes about, and the changes that made it so."""
+        with home.past(settings) as rewind:
+            moment = questions.settle(rewind, scope, at, known_at)
+            return _answer(request, found_wrong(rewind, moment, namespace))
 
     @app.get("/v1/evidence", responses=responses("evidence"), response_class=Response)
     def evidence(

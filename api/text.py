@@ -7,6 +7,7 @@ variable is shadowed by, what the object is meant to be; labels and status after
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 import orjson
 from rich.console import Console
@@ -15,11 +16,13 @@ from rich.padding import Padding
 from rich.table import Table
 
 from api.answer import Answer
+from api.evaluating import Marked
 from api.retaining import Retained
 from schema import instants
 from schema.canonical import Json
 from schema.instants import MAX
 from schema.paths import matches, shorten
+from store.derive.facts import maps
 
 _SHORT = 60
 _FIELDS = 3
@@ -137,22 +140,64 @@ def print_difference(console: Console, answer: Answer) -> None:
         console.print("no difference")
 
 
-def print_symptoms(console: Console, answer: Answer) -> None:
-    """What is wrong and since when, what it rests on; where nothing is, what to ask next."""
+def print_findings(console: Console, answer: Answer) -> None:
+    """What is wrong and since when, what it rests on, what made it so; where nothing is, what to ask next."""
     for item in answer.items:
         before = "since before the recording" if answer.horizon == -MAX else "since before the horizon"
         since = before if item["since"] is None else f"since {_short(item['since'])}"
-        _say(console, f"[bold]{_plain(_name(item['object']))}[/bold]  {_short(item['id'])}, {since}")
+        _say(console, f"[bold]{_plain(_name(item['object']))}[/bold]  {_short(item['check'])}, {since}")
         _say(console, _plain(item["sentence"]), 2)
-        fields = item["fields"]
-        for field in fields if isinstance(fields, list) else []:
-            row = _map(field)
+        for row in maps(item, "fields"):
             if str(row["value"]) not in str(item["sentence"]):
-                _say(console, f"[dim]{_plain(shorten(str(row['path'])))}: {_value(row['value'], 200)}[/dim]", 2)
+                whose = "" if row["object"] == _name(item["object"]) else f"{row['object']} "
+                path = _plain(whose + shorten(str(row["path"])))
+                _say(console, f"[dim]{path}: {_value(row['value'], 200)}[/dim]", 2)
+        for one in maps(item, "evidence"):
+            if str(one["message"]) not in str(item["sentence"]):
+                _say(
+                    console,
+                    f"[dim]heard {_short(one['at'])}: {_short(one['reason'])}: {_short(one['message'], 200)}[/dim]",
+                    2,
+                )
+        if item["says"] == "mechanism":
+            for change in maps(item, "changes"):
+                what = f"{_plain(_name(change['object']))} {_short(change['op'])} by {_actor(change)}"
+                _say(console, f"made so by {what} at {_short(_map(change['valid'])['not_after'])}", 2)
+                for line in field_lines(change["fields"]):
+                    _say(console, line, 4)
     if not answer.items and not answer.coverage:
         console.print("unknown: nothing was watched then")
     elif not answer.items:
-        console.print("nothing is visibly wrong; `hindgraph changes` tells what changed, `--actor` by whom")
+        console.print("nothing is wrong as far as is known; `hindgraph changes` tells what changed, `--actor` by whom")
+
+
+def print_marked(console: Console, marked: Sequence[Marked]) -> None:
+    """A row a recording, and the shares of all."""
+    table = _table("recording", "right", "first", "in 3", "causes", "rank", "beside", "noisy", "s", "found")
+    for one in marked:
+        told = one.score
+        named = [""] * 4
+        if not told.healthy:
+            named = [_yes(told.at_1), _yes(told.at_3), f"{told.causes}/{told.of}", str(told.rank or "-")]
+        table.add_row(
+            _plain(one.file), _yes(told.right), *named, str(told.beside), f"{told.noisy}/{told.instants}",
+            f"{one.seconds:.1f}", _plain(" ".join(one.checks)),
+        )  # fmt: skip
+    console.print(table)
+    faults = [one.score for one in marked if not one.score.healthy]
+    right = sum(one.score.right for one in marked)
+    console.print(
+        f"right: {right} of {len(marked)}; of {len(faults)} faults the component first in "
+        f"{sum(f.at_1 for f in faults)}, among three in {sum(f.at_3 for f in faults)}; "
+        f"causes with their field: {sum(f.causes for f in faults)} of "
+        f"{sum(f.of for f in faults)}; noisy: {sum(one.score.noisy for one in marked)} of "
+        f"{sum(one.score.instants for one in marked)} healthy instants",
+        soft_wrap=True,
+    )
+
+
+def _yes(told: bool) -> str:
+    return "yes" if told else "[red]no[/red]"
 
 
 def print_coverage(console: Console, answer: Answer) -> None:

@@ -26,6 +26,7 @@ _VERSION = (
     "o.kind, o.class, v.vf, v.vt, v.vts, v.lo, v.vlo, v.sf, v.n, v.uid, v.seq, "
     "(SELECT c.id FROM change c WHERE c.seq = v.seq AND c.op != 'state' LIMIT 1)"
 )
+_EDGE = "predicate, s.key, d.key, body, vf, vt, vts FROM edge JOIN object s ON s.oid = src JOIN object d ON d.oid = dst"
 _SEEN = "sf <= :s AND :s < st AND vf <= :t AND (:t < vt OR :s < vts)"
 
 
@@ -122,6 +123,17 @@ class Rewind(Chronicle):
                 found.append(version)
         return found
 
+    def lives(self, scope: str, known_at: int) -> list[Version]:
+        """Every version of every object from the horizon on, as believed at `known_at`, in order of time."""
+        horizon = self.above(scope, known_at)
+        source, _, name = scope.partition("/")
+        rows = self._run(
+            f"SELECT o.key, {_VERSION} FROM version v JOIN object o ON o.oid = v.oid WHERE o.source = ? "
+            "AND o.scope = ? AND v.sf <= ? AND ? < v.st AND (v.vt > ? OR ? < v.vts) ORDER BY v.vf, v.seq, v.sf",
+            (source, name, known_at, known_at, horizon, known_at),
+        )
+        return [_version(parse_key(key), tuple(row), known_at, horizon) for key, *row in rows]
+
     # -- edges
 
     def edges(self, scope: str, at: int, known_at: int, key: Key | None = None) -> list[Edge]:
@@ -130,21 +142,22 @@ class Rewind(Chronicle):
         source, _, name = scope.partition("/")
         where = "" if key is None else "AND (src = :oid OR dst = :oid)"
         rows = self._run(
-            "SELECT predicate, s.key, d.key, body, vf, vt, vts FROM edge "
-            "JOIN object s ON s.oid = src JOIN object d ON d.oid = dst "
-            f"WHERE {_SEEN} {where} AND s.source = :source AND s.scope = :scope ORDER BY predicate, s.key, d.key, eid",
+            f"SELECT {_EDGE} WHERE {_SEEN} {where} AND s.source = :source AND s.scope = :scope "
+            "ORDER BY predicate, s.key, d.key, eid",
             {"s": known_at, "t": at, "oid": None if key is None else oid_of(key), "source": source, "scope": name},
         )
-        found = []
-        for predicate, src, dst, body, vf, vt, vts in rows:
-            told = {**PLAIN, **orjson.loads(body)}
-            found.append(
-                Edge(
-                    predicate, parse_key(src), parse_key(dst), told["attrs"], told["basis"], told["confidence"],
-                    told["rule"], vf if vf > horizon else None, MAX if known_at < vts else vt,
-                )
-            )  # fmt: skip
-        return found
+        return [_edge(row, known_at, horizon) for row in rows]
+
+    def edges_ever(self, scope: str, known_at: int) -> list[Edge]:
+        """Every edge of a scope from the horizon on, as believed at `known_at`; ordered as `edges` are."""
+        horizon = self.above(scope, known_at)
+        source, _, name = scope.partition("/")
+        rows = self._run(
+            f"SELECT {_EDGE} WHERE sf <= :s AND :s < st AND (vt > :h OR :s < vts) AND s.source = :source "
+            "AND s.scope = :scope ORDER BY predicate, s.key, d.key, eid, vf",
+            {"s": known_at, "h": horizon, "source": source, "scope": name},
+        )
+        return [_edge(row, known_at, horizon) for row in rows]
 
     def neighbours(self, key: Key, since: int, until: int, known_at: int) -> list[Key]:
         """The other ends of the edges of an object that held at some time in [since, until]; CONTAINS left out."""
@@ -189,6 +202,15 @@ class Rewind(Chronicle):
             {"oid": oid_of(key), "s": known_at, "t": at},
         )
         return [parse_key(row[0]) for row in rows]
+
+
+def _edge(row: tuple[str, str, str, str, int, int, int], known_at: int, horizon: int) -> Edge:
+    predicate, src, dst, body, vf, vt, vts = row
+    told = {**PLAIN, **orjson.loads(body)}
+    return Edge(
+        predicate, parse_key(src), parse_key(dst), told["attrs"], told["basis"], told["confidence"], told["rule"],
+        vf if vf > horizon else None, MAX if known_at < vts else vt,
+    )  # fmt: skip
 
 
 _VersionColumns = tuple[str, str, int, int, int, int, int, int, int, str | None, int, bytes | None]

@@ -9,7 +9,6 @@ import typer
 
 from api import changes as changed
 from api import home, questions, text
-from api import symptoms as visible
 from api.cli.root import (
     ASKING,
     AsJson,
@@ -110,17 +109,6 @@ def diff(
         start = questions.settle(rewind, moment.scope, before, known_at).at
         answer = questions.difference(rewind, moment, start, namespace=namespace, kind=kind, key=key)
         tell(answer, text.print_difference, as_json)
-
-
-@app.command(rich_help_panel=ASKING, epilog="Example: `hindgraph symptoms --at 2026-03-01T03:00:00Z -n shop`")
-def symptoms(
-    context: typer.Context, at: At = None, known_at: KnownAt = None, scope: Scope = None, namespace: Namespace = None,
-    as_json: AsJson = False,
-) -> None:  # fmt: skip
-    """What is visibly wrong at an instant, and the change that made it so."""
-    with home.past(context.obj) as rewind:
-        moment = questions.settle(rewind, scope, at, known_at)
-        tell(visible.symptoms(rewind, moment, namespace), text.print_symptoms, as_json)
 
 
 @app.command(rich_help_panel=ASKING, epilog="Example: `hindgraph evidence --object Deployment/shop/cart --since -30m`")

@@ -25,7 +25,7 @@ from api.settings import Settings
 from schema.canonical import Json
 from schema.errors import HindgraphError, InputError, StoreError
 
-KEEPING, ASKING, SERVING = "Record and keep", "Ask", "Show and serve"
+KEEPING, ASKING, JUDGING, SERVING = "Record and keep", "Ask", "Judge", "Show and serve"
 """The groups under which `--help` lists commands."""
 
 app = typer.Typer(

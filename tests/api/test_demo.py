@@ -61,22 +61,20 @@ def test_its_next_commands_answer(story) -> None:
     assert len(commands) == 7
     for command in commands:
         result = CliRunner().invoke(app, [*command, "--json"], env={"HINDGRAPH_HOME": home}, catch_exceptions=False)
-        assert result.exit_code == 0
+        assert result.exit_code == ("check" in command)  # which has found something
         assert json.loads(result.stdout)["items"], command
 
 
 def test_a_recording_that_has_everything_needs_no_second(tmp_path) -> None:
     story = told(tmp_path, (recording("watch_gap"), recording("env_twice")))
-    assert "nothing is visibly wrong" in story
     assert "two lives" in story
     assert "env_twice" not in story
 
 
-@pytest.mark.parametrize("name", ["env_twice", "reapply_host", "healthy_rotation"])
+@pytest.mark.parametrize("name", ["long_story", "healthy_rotation"])
 def test_it_tells_any_recording(tmp_path, name) -> None:
     story = told(tmp_path, (recording(name),))
-    assert "nothing is visibly wrong" in story  # none of these shows its fault in a status
-    assert "The suspect" not in story
+    assert ("nothing is wrong as far as is known" in story) == name.startswith("healthy")
     assert "The difference" in story
 
 
