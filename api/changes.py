@@ -210,7 +210,7 @@ def _fits(told: Told, wanted: Filter) -> bool:
     if wanted.actor is None:
         return True
     actor = told.get("actor")
-    names = [actor.get("manager"), actor.get("user")] if isinstance(actor, dict) else []
+    names = [actor.get(name) for name in ("manager", "user", "impersonator")] if isinstance(actor, dict) else []
     return any(wanted.actor.lower() in str(name).lower() for name in names if name)
 
 

@@ -32,7 +32,7 @@ BOUNDS = _shape(not_before=_INSTANT, not_after=_INSTANT)
 LIFE = _shape(not_before=_INSTANT, not_after=_INSTANT, to=_OPEN)
 ACTOR = _shape(
     manager=_TEXT, user=_TEXT, user_agent=_TEXT, subresource=_TEXT, method={"type": "string"},
-    confidence={"type": "number"},
+    confidence={"type": "number"}, verb=_TEXT, address=_TEXT, impersonator=_TEXT,
 )  # fmt: skip
 CHANGE = _shape(
     id={"type": "string"}, op={"enum": ["create", "update", "delete", "observe"]}, object=OBJECT, valid=BOUNDS,
@@ -97,7 +97,7 @@ _ROW = {
 _BETWEEN = {"not_before": "2026-12-01T05:04:41Z", "not_after": "2026-12-01T05:04:41.226415Z"}
 _BY = {
     "manager": "kubectl-edit", "user": None, "user_agent": None, "subresource": None, "method": "managedFields",
-    "confidence": 0.9,
+    "confidence": 0.9, "verb": None, "address": None, "impersonator": None,
 }  # fmt: skip
 _CHANGE = {
     "id": "9f0c6ed0b8c34b6a8c1f0c2ad1a3be57", "op": "update", "object": _SERVICE, "valid": _BETWEEN,

@@ -321,7 +321,8 @@ def _consequences(followed: list[dict[str, Json]]) -> str:
 
 def _actor(item: dict[str, Json]) -> str:
     actor = _map(item.get("actor"))
-    return _short(actor.get("user") or actor.get("manager") or "unknown")
+    user, manager = actor.get("user"), actor.get("manager")
+    return f"{_short(user)} with {_short(manager)}" if user and manager else _short(user or manager or "unknown")
 
 
 def _value(value: Json, limit: int = _SHORT) -> str:

@@ -12,6 +12,7 @@ problem on REST) by the two class attributes and never by matching text. Bugs ar
     │   ├── BadRecording          a recording file that is not one (header, version, compression)
     │   ├── BadSelection          what to record is chosen in a way that contradicts itself
     │   ├── BadKubeconfig         where the API server is, or how to authenticate, cannot be learnt or does not hold
+    │   ├── BadAudit              an audit event or webhook body that is none (not JSON, another version)
     │   ├── BadRecord             a log record that does not parse, or of an unknown version
     │   └── Oversize              a record over the hard cap of the log
     ├── QuestionError             the question is well formed, the recorded past cannot answer it
@@ -83,6 +84,10 @@ class BadSelection(InputError):
 
 class BadKubeconfig(InputError):
     pass
+
+
+class BadAudit(InputError):
+    exit_code = 65
 
 
 class BadRecord(InputError):

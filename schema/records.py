@@ -108,7 +108,8 @@ class FieldChange(_Model):
 
 
 class Actor(_Part):
-    """With what tool (`manager`, `user_agent`) and by whom (`user`), and how we know."""
+    """With what tool (`manager`, `user_agent`) and by whom (`user`, as whom `impersonator` acted), by what `verb`, from
+    where (`address`: the client's and its proxies'), and how we know."""
 
     manager: str | None = None
     user: str | None = None
@@ -116,6 +117,9 @@ class Actor(_Part):
     subresource: str | None = None
     method: Literal["audit", "managedFields", "commit", "none"] = "none"
     confidence: float = Field(default=0.0, ge=0, le=1)
+    verb: str | None = None
+    address: str | None = None
+    impersonator: str | None = None
 
 
 class Provenance(_Part):

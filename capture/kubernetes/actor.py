@@ -122,6 +122,9 @@ def _actor(entry: _Entry, confidence: float) -> Actor:
             "subresource": _text(entry.get("subresource")),
             "method": "managedFields",
             "confidence": confidence,
+            "verb": None,
+            "address": None,
+            "impersonator": None,
         },
     )
 

@@ -82,12 +82,15 @@ class Api:
         *,
         content_type: str = "application/json",
         agent: str = "hindgraph-test",
+        user: str | None = None,
         **params: str,
     ) -> Object:
-        """The JSON that the server answers, asked again where it says that it is too early. Raises ApiError, and
-        httpx.TransportError where there is no answer."""
+        """The JSON that the server answers, asked again where it says that it is too early, as `user` if one is given.
+        Raises ApiError, and httpx.TransportError where there is no answer."""
         content = None if body is None else orjson.dumps(body)
         headers = {"Content-Type": content_type, "User-Agent": agent}
+        if user is not None:
+            headers["Impersonate-User"] = user
         for _ in range(_TRIES):
             answer = self._http.request(method, path, content=content, params=params, headers=headers)
             if answer.status_code != 429:
@@ -107,6 +110,14 @@ class Api:
         if answer.status_code >= 300:
             raise ApiError(answer.status_code, f"GET {path}: {answer.text}")
         return [orjson.loads(line) for line in answer.content.splitlines()]
+
+    def follow(self, path: str, **params: str) -> Iterator[Object]:
+        """What a watch says, as it comes, until the server ends it. Raises ApiError."""
+        with self._http.stream("GET", path, params=params | {"watch": "true"}) as answer:
+            if answer.status_code >= 300:
+                raise ApiError(answer.status_code, f"GET {path}: {answer.read().decode(errors='replace')}")
+            for line in answer.iter_lines():
+                yield orjson.loads(line)
 
     def ready(self) -> bool:
         try:
