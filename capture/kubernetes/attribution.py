@@ -8,6 +8,7 @@ long it is waited, is `audit`'s.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -145,7 +146,15 @@ def apart(changes: Iterable[Told], requests: Iterable[Request]) -> Iterator[tupl
 
 def by_time(changes: Sequence[Told], requests: Sequence[Request]) -> list[Match]:
     """The pairs of one group that time tells: each change and each request once."""
-    may = {change.id: [one for one in requests if _may(change, one)] for change in changes}
+    ordered = sorted(requests, key=lambda one: (one.start, one.id))
+    starts = [one.start for one in ordered]
+    longest = max((one.end - one.start for one in ordered), default=0)
+
+    def near(change: Told) -> Sequence[Request]:
+        first = bisect_left(starts, change.since - SLACK - longest)
+        return ordered[first : bisect_right(starts, change.until + SLACK)]
+
+    may = {change.id: [one for one in near(change) if _may(change, one)] for change in changes}
     wanted = Counter(one.id for some in may.values() for one in some)
     told = {change.id: change for change in changes}
     found: list[Match] = []

@@ -47,7 +47,7 @@ WINDOW = 600 * SECOND
 """So long changes and requests are remembered."""
 
 MOST = 65_536
-"""How many of each are remembered, about 1 KB each."""
+"""How many of each are remembered: about 1 KB for a change, 3 KB for a request."""
 
 _HOW = {
     CERTAIN: "certain", ALONE_AND_AGREED: "by time", ALONE: "by time", AMONG_SEVERAL: "among several",
@@ -197,8 +197,10 @@ class Audit:
             return
         ends = [one.end for one in bucket.requests()]
         dues = [end + WINDOW for end in (*ends, *(one.until for one in bucket.changes.values()))]
-        for one in bucket.open():
-            dues += (one.until + HOLD, one.until + PATIENCE)
+        left = bucket.open()
+        for one in left:
+            dues += (one.until + HOLD, one.until + PATIENCE, one.until + 2 * PATIENCE)
+        if left:
             dues += (end + PATIENCE for end in ends)
         bucket.due = min(due for due in dues if due > now)
         heapq.heappush(self._due, (bucket.due, where))
@@ -250,7 +252,8 @@ class Audit:
                     yield match
         left = [one for one in bucket.open() if not one.several]
         for changes, requests, last in apart(left, bucket.loose.values()) if left else ():
-            if last + PATIENCE <= now:
+            # One that is written to without a pause has no last request: what is ripe by far is decided.
+            if last + PATIENCE <= now or any(one.until + 2 * PATIENCE <= now for one in changes):
                 found = by_time(changes, requests)
                 yield from found
                 done = {one.change.id for one in found}
