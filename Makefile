@@ -39,6 +39,7 @@ bench: install
 	$(BIN)/python -m bench.projection
 	$(BIN)/python -m bench.as_of
 	$(BIN)/python -m bench.answers
+	$(BIN)/python -m bench.memory
 
 # The page of the checks, from their catalogue.
 docs: install

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 from pathlib import Path
+from urllib.parse import quote
 
 from platformdirs import user_data_path
 from pydantic import Field
@@ -35,6 +36,10 @@ class Settings(BaseSettings):
     @property
     def ledger(self) -> Path:
         return self.home / "ledger.sqlite"
+
+    def recorder(self, scope: str) -> Path:
+        """What a recorder of this scope remembers; a file for each, since each commits for itself."""
+        return self.home / "recorder" / f"{quote(scope, safe='')}.sqlite"
 
     @property
     def scratch(self) -> Path:

@@ -27,6 +27,7 @@ _TABLE = (
 
 HINTS = {
     "log": "restore the file from a copy, or replay the recordings into a new home",
+    "recorder": "record again: it is made anew from log and ledger",
     "ledger": "move ledger.sqlite* away and run `hindgraph project`: it is made anew from the log",
 }
 """What to do about the file of a room that cannot be used."""

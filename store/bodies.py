@@ -1,6 +1,6 @@
 """How the ledger keeps bodies of changes, contents and evidence: packed, one byte in front that says how.
 
-0: as it is, for what is too small to gain; else the dictionary that packed the rest (`store.packing`). Level 3 costs a
+0: as it is, for what is too small to gain; else the dictionary that packed the rest (`schema.packing`). Level 3 costs a
 third of the time of the log's level and 3 % more bytes; the ledger is written again whenever its rows change, the log
 never. Safe from several threads, as readers are.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 
-from store.packing import NEWEST, PLAIN, Packer
+from schema.packing import NEWEST, PLAIN, Packer
 
 _LEVEL = 3
 _SMALL = 24

@@ -1,6 +1,6 @@
 """The reading half of a log: its records in order, each found to be what was written, and what is counted of them.
 
-Rows and their chain are `store.chain`, how bodies are packed `store.packing`; writing is `store.log`.
+Rows and their chain are `store.chain`, how bodies are packed `schema.packing`; writing is `store.log`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pathlib import Path
 
 from migrations import HINTS
 from schema.errors import StoreBusy, StoreCorrupt, StoreError
+from schema.packing import PLAIN, Packer
 from store.chain import READ, Cut, Row, checked, corrupt, cut_of
-from store.packing import PLAIN, Packer
 
 BLOB = -1
 """The `coding` of a row whose body is the digest of a blob."""

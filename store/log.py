@@ -21,11 +21,11 @@ from typing import Self
 from migrations import HINTS, migrate, pending
 from schema.errors import BadRecord, Oversize, StoreBusy, StoreCorrupt, StoreError, StoreMissing
 from schema.instants import MAX
+from schema.packing import NEWEST, Packer
 from schema.records import Amend, Change, Record, State, dump, scope_of
 from store.chain import GENESIS, link, rewrite
 from store.entries import BLOB, Entries
 from store.files import READ_ONLY, connect
-from store.packing import NEWEST, Packer
 
 BLOB_OVER = 512 * 1024
 """A body of more bytes than this is kept once, by digest, apart from the rows that are read in order."""

@@ -13,6 +13,7 @@ TINY = {
     "answers": ["--objects", "40", "--changes", "200", "--runs", "1"],
     "as_of": ["--depth", "40", "--probes", "20"],
     "capture": [RECORDING, "--rounds", "1"],
+    "memory": ["--objects", "40"],
     "projection": [RECORDING, "--apps", "4", "--changes", "50", "--rounds", "1"],
 }
 MADE = {"day", "estate"}

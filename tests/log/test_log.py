@@ -170,5 +170,5 @@ def test_overwritten_pages_are_damage_too(tmp_path):
 
 def test_the_shipped_dictionary_never_changes():
     """Logs in the field hold rows packed with it: a better one gets the next number."""
-    shipped = (files("store") / "dictionaries" / "1.zdict").read_bytes()
+    shipped = (files("schema") / "dictionaries" / "1.zdict").read_bytes()
     assert blake2b(shipped, digest_size=16).hexdigest() == "a82dea5de2fe130a7edd34ada3a4923d"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from schema.packing import NEWEST, PLAIN, Packer
 from schema.records import dump
-from store.packing import NEWEST, PLAIN, Packer
 from tests.log.records import change
 
 

@@ -1,8 +1,8 @@
-"""How one record's bytes are kept in the log: zstd with a dictionary that ships with Hindgraph.
+"""How bytes of records and states are kept in log, ledger and shelf: zstd with a dictionary that ships with Hindgraph.
 
 Records are small and alike, so nearly all of the gain is in the dictionary. Which one packed a row stands in the row
 (`coding`), and a dictionary that ever shipped stays in `dictionaries/` unchanged for as long as logs may hold rows of
-it. Where bytes are kept, and whether they are still the ones written, is the business of `store.log`.
+it. Where bytes are kept, and whether they are still the ones written, is the business of others.
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ _LEVEL = 6
 
 
 class Packer:
-    """Packs with the newest dictionary, unpacks with any. Not for use by two threads at once."""
+    """Packs with the newest dictionary, unpacks with any. Not for use by two threads at once. `checked`: what is packed
+    carries a checksum of its own."""
 
-    def __init__(self, level: int = _LEVEL) -> None:
+    def __init__(self, level: int = _LEVEL, *, checked: bool = False) -> None:
         newest = _dictionary(NEWEST)
         newest.precompute_compress(level=level)
-        self._pack = zstandard.ZstdCompressor(level=level, dict_data=newest, write_dict_id=False)
+        self._pack = zstandard.ZstdCompressor(
+            level=level, dict_data=newest, write_dict_id=False, write_checksum=checked
+        )
         self._pack_plain = zstandard.ZstdCompressor(level=level)
         self._unpack = {
             PLAIN: zstandard.ZstdDecompressor(),
@@ -50,4 +53,4 @@ class Packer:
 
 
 def _dictionary(number: int) -> zstandard.ZstdCompressionDict:
-    return zstandard.ZstdCompressionDict((files("store") / "dictionaries" / f"{number}.zdict").read_bytes())
+    return zstandard.ZstdCompressionDict((files("schema") / "dictionaries" / f"{number}.zdict").read_bytes())
