@@ -15,17 +15,16 @@ from itertools import chain
 from pathlib import Path
 
 from api.home import guarded
+from api.remembering import living, watched
 from api.settings import Settings
-from capture.kubernetes.losses import EVERYTHING
 from capture.kubernetes.recording import BadLine
 from capture.kubernetes.replay import Replay, is_end
 from capture.kubernetes.telling import name_of
-from capture.normalise import Prepared, recalled
 from capture.redact import Redactor
 from schema import instants
 from schema.errors import BadRecording, StoreMissing
 from schema.instants import MAX, SECOND
-from schema.records import Coverage, ObjectRef, Record, Valid, parse
+from schema.records import Coverage, Record, parse
 from store.entries import Entry
 from store.ledger import SqliteLedger
 from store.log import SqliteLog
@@ -207,13 +206,7 @@ def _recall(file: Path, run: Replay, rewind: Rewind, first: Entry | None) -> Non
     if scope not in rewind.scopes():
         return
     known_at = rewind.watermark(scope) if first is None else first.s - 1
-    ended: dict[str, int] = {}
-    for row in rewind.coverage(scope, known_at):
-        # What began and ended in one instant was watched all the same.
-        until = {"watching": row.vt, "ended": row.vf}.get(row.state)
-        if until is not None and row.group_resource != EVERYTHING:
-            name = name_of(row.group_resource, row.namespaces)
-            ended[name] = max(ended.get(name, until), until)
+    ended = watched(rewind, scope, known_at)
     last = max((at for at in ended.values() if at < MAX), default=None)
     if last is None:
         return
@@ -223,17 +216,7 @@ def _recall(file: Path, run: Replay, rewind: Rewind, first: Entry | None) -> Non
             f"{instants.show(last)}",
             hint="replay recordings oldest first, or give it another --scope",
         )
-    run.recall(list(_living(rewind, scope, known_at)), {name: min(at, last) for name, at in ended.items()})
-
-
-def _living(rewind: Rewind, scope: str, known_at: int) -> Iterator[tuple[Prepared, Valid]]:
-    for version in rewind.objects(scope, MAX - 1, known_at):
-        ref = ObjectRef(
-            source=version.key.source, scope=version.key.scope, type=version.key.type, kind=version.kind,
-            class_=version.class_, namespace=version.key.namespace, name=version.key.name, uid=version.uid,
-        )  # fmt: skip
-        valid = Valid(not_before=version.not_before, not_after=version.vf)
-        yield recalled(ref, rewind.state(version), rewind.source_version(version, known_at)), valid
+    run.recall(list(living(rewind, scope, known_at)), {name: min(at, last) for name, at in ended.items()})
 
 
 def _opened(file: Path, redactor: Redactor, scope: str | None) -> Replay:

@@ -5,6 +5,10 @@
 Pods of the bundled recordings under new names and uids are listed in pages of 500 and listed again unchanged, through
 a reflector that remembers in a dict of Python objects (as for recordings), and through one that remembers on a shelf.
 Each in a process of its own; resident memory is the most it ever had, less what an empty reflector has.
+
+Printed for 50,000 pods of 6.6 KB on one core of two: 40 KB an object in a dict (2 GB), 3.8 KB on a shelf (190 MB, of
+which 96 MB are what is held ready) and 1.5 KB on disk. A relist that finds nothing new takes 60 s of CPU instead of 21:
+each object is read, unpacked and redacted again. What would lift that: prints of fields that outlive the process.
 """
 
 from __future__ import annotations
@@ -37,7 +41,7 @@ PODS = Resource("", "v1", "pods", "Pod")
 
 
 class Spent(NamedTuple):
-    """Seconds of a first list and of one that finds nothing new; bytes in memory and on disk; bytes of JSON sent."""
+    """CPU seconds of a first list and of one without news; bytes in memory and on disk; bytes of JSON sent."""
 
     listed: float
     again: float
@@ -64,11 +68,8 @@ def pages(count: int, t: int, patterns: list[bytes]) -> Iterator[Line]:
         for n in range(first, min(count, first + PAGE)):
             one: dict[str, Any] = orjson.loads(patterns[n % len(patterns)])
             meta = one["metadata"]
-            meta |= {
-                "name": f"{meta['name']}-{n:x}",
-                "uid": f"{n:08x}-{meta['uid'][9:]}",
-                "resourceVersion": str(n + 1),
-            }
+            meta["name"], meta["uid"] = f"{meta['name']}-{n:x}", f"{n:08x}{meta['uid'][8:]}"
+            meta["resourceVersion"] = str(n + 1)
             items.append(one)
         more = first + PAGE < count
         yield Line(0, t + first, PODS.path, "LIST", rv=str(count + 1), items=tuple(items), more=more)
@@ -86,12 +87,12 @@ def run(way: str, count: int, out: multiprocessing.Queue[Spent]) -> None:
             reflector.feed(line)
         before, spent = _resident(), []
         for turn in range(2):
-            start = time.perf_counter()
+            start = time.process_time()
             for line in pages(count, START + turn * 3600 * SECOND, patterns):
                 reflector.feed(line)
                 if shelf is not None:
                     shelf.commit(turn + 1)
-            spent.append(time.perf_counter() - start)
+            spent.append(time.process_time() - start)
         resident = _resident() - before
         if shelf is not None:
             shelf.close()

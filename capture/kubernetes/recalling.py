@@ -127,6 +127,7 @@ class Recall:
                 # Whether it was listed anew or went on: what it owed is still to come.
                 watch.late = (watch.sure(t) if watch.late is None else min(watch.sure(t), watch.late[0]), t + LAG)
             watch.listed, watch.lost, watch.hole = True, None, None
+            _seen(watch, t)
         elif told.state == "gap" and watch.lost is None and (since == t or watch.name == EVERYTHING):
             # Something was of no use; or it was lost just when it was last heard of, which is told alike.
             watch.hole = (since, told.reason or "")
@@ -138,7 +139,6 @@ class Recall:
             watch.lost = told.state
             if told.state == "removed":
                 watch.listed, watch.last = True, max(t, watch.last or t)
-        _seen(watch, t)
 
     def _holder(self, key: Key) -> Watch | None:
         """The watch that holds an object."""

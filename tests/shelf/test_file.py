@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from capture.kubernetes.gone import Death
 from capture.kubernetes.shelf import Shelf
 from capture.kubernetes.shelf_file import Table
-from capture.kubernetes.watched import Known
+from capture.kubernetes.watched import Known, Watch
 from capture.normalise import prepare
 from capture.redact import Redactor
 from schema.errors import StoreBusy, StoreCorrupt
@@ -138,3 +139,20 @@ def test_an_event_that_is_repeated_writes_nothing(tmp_path) -> None:
         memory.commit(1)
         run(ev(5, "ADDED", said, r="v1/events"), core=core)
         assert not memory._file._connection.in_transaction
+
+
+def test_everything_that_is_said_of_a_watch_is_kept(tmp_path) -> None:
+    said = Watch(
+        CMS, listed=True, last=1, lost="gap", lost_since=2, hole=(3, "h"), doubt=(4, 5), unread="u", late=(6, 7),
+        version="8",
+    )  # fmt: skip
+    names = {one.name for one in fields(Watch)} - {"name", "known", "pages", "resource", "part"}
+    assert all(getattr(said, name) != getattr(Watch(CMS), name) for name in names), "a field that this test lacks"
+    with shelf(tmp_path) as memory:
+        watch = memory.open(CMS)
+        for name in names:
+            setattr(watch, name, getattr(said, name))
+        memory.commit(1)
+    with shelf(tmp_path) as memory:
+        (watch,) = memory.watches()
+        assert {name: getattr(watch, name) for name in names} == {name: getattr(said, name) for name in names}
