@@ -33,11 +33,13 @@ from capture.kubernetes.reflector import Reflector
 from capture.kubernetes.replay import capture_file
 from capture.redact import Redactor
 from schema.canonical import Json
+from schema.identity import Key
 from schema.instants import MAX
 from schema.patch import apply
 from schema.records import Change, Record, parse
+from store.derive.addresses import Lent
 from store.derive.facts import EdgeFact, Facet
-from store.derive.sides import Sides, derived, meet
+from store.derive.sides import NOTHING, Shown, Sides, derived, filled, meet
 from store.ledger import SqliteLedger
 from store.log import SqliteLog
 from store.projector import project
@@ -121,6 +123,7 @@ class Plain:
         self._run = connection.execute
         self._many = connection.executemany
         self._states: dict[str, dict[str, Json]] = {}
+        self._shown: dict[str, Shown] = {}
         self._sides: dict[str, Sides] = {}
         self._standing: dict[tuple[int, tuple[str, ...]], dict[str, Facet]] = defaultdict(dict)
 
@@ -129,27 +132,53 @@ class Plain:
         self._run(f"UPDATE node SET vt = ? WHERE key = ? AND vt = {MAX}", (at, key))
         for column in ("giver", "other"):
             self._run(f"UPDATE edge SET vt = ? WHERE {column} = ? AND vt = {MAX}", (at, key))
-        for side, facet in enumerate(self._sides.pop(key, ())):
-            if facet is not None:
-                del self._standing[side, facet.bucket][key]
+        self._forget(key)
+        lent = self._lent(record.object.key)
         if record.op == "delete":
-            del self._states[key]
+            del self._states[key], self._shown[key]
+            if lent is not None:
+                self._lend(key, at)
             return
         state = apply(self._states.get(key), record.patch)
         assert isinstance(state, dict)
         self._states[key] = state
         self._run("INSERT INTO node VALUES (?,?,?,?)", (key, at, MAX, orjson.dumps(state)))
         now = derived(record.object, state)
+        self._shown[key] = now.shown
         rows = [_row(key, None, fact, at) for fact in now.facts.values()]
-        self._sides[key] = now.sides
-        for side, facet in enumerate(now.sides):
-            if facet is not None:
+        self._many("INSERT INTO edge VALUES (?,?,?,?,?,?,?,?)", rows + self._met(key, at))
+        if lent != now.shown.lent:
+            self._lend(key, at)
+
+    def _forget(self, key: str) -> None:
+        for side, facing in enumerate(self._sides.pop(key, ())):
+            for facet in facing:
+                del self._standing[side, facet.bucket][key]
+
+    def _met(self, key: str, at: int) -> list[tuple[str | int | None, ...]]:
+        """The edges with everybody who lives now, among whom the node stands from here on."""
+        rows = []
+        self._sides[key] = sides = filled(self._shown[key], self._lent)
+        for side, facing in enumerate(sides):
+            for facet in facing:
                 for other, theirs in self._standing[side ^ 1, facet.bucket].items():
-                    rows += [_row(key, other, fact, at) for fact in meet(side, facet, theirs).values()]
-        for side, facet in enumerate(now.sides):
-            if facet is not None:
+                    rows += [_row(key, other, fact, at) for fact in meet(side, (facet,), (theirs,)).values()]
+        for side, facing in enumerate(sides):
+            for facet in facing:
                 self._standing[side, facet.bucket][key] = facet
-        self._many("INSERT INTO edge VALUES (?,?,?,?,?,?,?,?)", rows)
+        return rows
+
+    def _lend(self, key: str, at: int) -> None:
+        """A ConfigMap holds something else: all that its readers have with others is written again."""
+        for reader, shown in self._shown.items():
+            if any(str(config) == key for config in shown.reads):
+                self._run(f"UPDATE edge SET vt = ? WHERE giver = ? AND other <> '' AND vt = {MAX}", (at, reader))
+                self._run(f"UPDATE edge SET vt = ? WHERE other = ? AND vt = {MAX}", (at, reader))
+                self._forget(reader)
+                self._many("INSERT INTO edge VALUES (?,?,?,?,?,?,?,?)", self._met(reader, at))
+
+    def _lent(self, config: Key) -> Lent | None:
+        return self._shown.get(str(config), NOTHING.shown).lent
 
 
 def _row(giver: str, other: str | None, fact: EdgeFact, at: int) -> tuple[str | int | None, ...]:

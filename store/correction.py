@@ -12,19 +12,38 @@ from __future__ import annotations
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Protocol
 
 from schema.canonical import Json
+from schema.identity import Key
+from schema.identity import oid as oid_of
 from schema.instants import MAX
 from schema.records import ObjectRef
-from store.derive.facts import Facet
-from store.derive.sides import NOTHING, Derived, Sides, bucket_id, derived, meet
+from store.derive.addresses import Lent
+from store.derive.sides import (
+    CALLER,
+    NOTHING,
+    Derived,
+    Facing,
+    Shown,
+    Sides,
+    bucket_id,
+    buckets_of,
+    derived,
+    filled,
+    meet,
+    readers_id,
+)
 from store.edges import Stretch, corrected, moved
 from store.rows import BucketRow, ChangeRow, EdgeRow, Insert, RowOp, Supersede, VersionRow
 from store.timeline import Piece, pieces, revise_versions, segments
 
 DERIVED = 4096
 """How many past states keep what was derived from them, about 10 KB each: corrections come in crowds."""
+
+Turn = tuple[int, int, int, Facing, Facing]
+"""From, to, side, and the facets that are gone and new there."""
 
 Place = tuple[int, int]
 """(instant, log position): where a change stands among those of its object."""
@@ -54,11 +73,11 @@ class Shift:
 
 @dataclass(slots=True)
 class Correction:
-    """Operations, and what they make of the present: `sides` of what lives now if that is another (else None), `last`
+    """Operations, and what they make of the present: `shown` by what lives now if that is another (else None), `last`
     the log position of the row that decides it if the window reaches the present (else None)."""
 
     ops: list[RowOp]
-    sides: Sides | None = None
+    shown: Shown | None = None
     last: int | None = None
 
 
@@ -121,39 +140,78 @@ class Corrector:
         states: Mapping[int, dict[str, Json]], seq: int, s: int,
     ) -> None:  # fmt: skip
         stretches: dict[int, list[Stretch]] = defaultdict(list)
+        stood: dict[int, set[int]] = defaultdict(set)
         for n in states:
-            sides = self._of(oid, ref, n, states).sides
-            stands = (bucket_id(side, facet) for side, facet in enumerate(sides) if facet is not None)
-            correction.ops.extend(Insert(BucketRow(bucket, oid)) for bucket in stands)
+            stood[oid] |= buckets_of(self._of(oid, ref, n, states).shown)
         for vf, vt, was, now in parts:
             old = NOTHING if was is None else self._of(oid, _as(ref, was.uid), was.n, states)
             new = NOTHING if now is None else self._of(oid, _as(ref, now.uid), now.n, states)
             for eid, _, fact in moved(old.facts, new.facts):
                 stretches[eid].append(Stretch(vf, vt, fact))
-            for side, (mine, yours) in enumerate(zip(old.sides, new.sides, strict=True)):
-                if mine != yours:
-                    for eid, stretch in self._pairs(oid, side, mine, yours, vf, vt):
-                        stretches[eid].append(stretch)
+            turns = [(oid, turn) for turn in _turns(self._filled(old.shown, vf, vt), self._filled(new.shown, vf, vt))]
+            if old.shown.lent != new.shown.lent:
+                turns.extend(self._borrowed(ref.key, old.shown.lent, new.shown.lent, vf, vt))
+            for one, (lo, hi, side, mine, yours) in turns:
+                if side == CALLER:
+                    stood[one] |= {bucket_id(side, facet) for facet in yours}
+                for eid, stretch in self._pairs(one, side, mine, yours, lo, hi):
+                    stretches[eid].append(stretch)
             if vt == MAX:
-                correction.sides = new.sides
+                correction.shown = new.shown
+        correction.ops.extend(Insert(BucketRow(bucket, one)) for one in stood for bucket in sorted(stood[one]))
         for eid, parts_of in sorted(stretches.items()):
             parts_of.sort(key=lambda stretch: stretch.vf)
             rows = self.history.edge_rows(eid, parts_of[0].vf, parts_of[-1].vt)
             correction.ops.extend(corrected(eid, rows, parts_of, seq, s))
 
+    def _borrowed(
+        self, config: Key, was: Lent | None, now: Lent | None, vf: int, vt: int
+    ) -> Iterator[tuple[int, Turn]]:
+        """What those who read a ConfigMap during [vf, vt) show instead, now that it holds something else."""
+        for other in self.history.standing(readers_id(config)):
+            for lo, hi, theirs in self._during(other, vf, vt):
+                if config in theirs.reads:
+                    before = self._filled(theirs, lo, hi, (config, was))
+                    for turn in _turns(before, self._filled(theirs, lo, hi, (config, now))):
+                        yield other, turn
+
+    def _filled(
+        self, shown: Shown, vf: int, vt: int, instead: tuple[Key, Lent | None] | None = None
+    ) -> list[tuple[int, int, Sides]]:
+        """What is shown during [vf, vt), stretch by stretch, with the ConfigMaps of then; `instead`: one of them with
+        what it is to hold."""
+        lent = {key: self._during(oid_of(key), vf, vt) for key in shown.reads if not instead or key != instead[0]}
+        marks = {vf, vt, *(mark for rows in lent.values() for lo, hi, _ in rows for mark in (lo, hi))}
+        found = []
+        for lo, hi in pairwise(sorted(marks)):
+            now = {key: one.lent for key, rows in lent.items() for since, until, one in rows if since <= lo < until}
+            if instead:
+                now[instead[0]] = instead[1]
+            found.append((lo, hi, filled(shown, now.get)))
+        return found
+
+    def _during(self, oid: int, vf: int, vt: int) -> list[tuple[int, int, Shown]]:
+        """What an object showed during [vf, vt)."""
+        ref = self.history.ref(oid)
+        rows = [] if ref is None else self.history.versions_during(oid, vf, vt)
+        found = []
+        for row in rows:
+            lo, hi = max(vf, row.span.vf), min(vt, row.span.vt)
+            if ref is not None and lo < hi:
+                found.append((lo, hi, self._of(oid, _as(ref, row.uid), row.n, {}).shown))
+        return found
+
     def _pairs(
-        self, oid: int, side: int, mine: Facet | None, yours: Facet | None, vf: int, vt: int
+        self, oid: int, side: int, mine: Facing, yours: Facing, vf: int, vt: int
     ) -> Iterator[tuple[int, Stretch]]:
         """How the pairs of one side differ during [vf, vt), with the partners of then."""
-        buckets = {bucket_id(side ^ 1, facet) for facet in (mine, yours) if facet is not None}
+        buckets = {bucket_id(side ^ 1, facet) for facet in (*mine, *yours)}
         for other in sorted({one for bucket in buckets for one in self.history.standing(bucket)} - {oid}):
-            ref = self.history.ref(other)
-            if ref is None:
-                continue
-            for row in self.history.versions_during(other, vf, vt):
-                theirs = self._of(other, _as(ref, row.uid), row.n, {}).sides[side ^ 1]
-                for eid, _, fact in moved(meet(side, mine, theirs), meet(side, yours, theirs)):
-                    yield eid, Stretch(max(vf, row.span.vf), min(vt, row.span.vt), fact)
+            for since, until, shown in self._during(other, vf, vt):
+                for lo, hi, theirs in self._filled(shown, since, until):
+                    facing = theirs[side ^ 1]
+                    for eid, _, fact in moved(meet(side, mine, facing), meet(side, yours, facing)):
+                        yield eid, Stretch(lo, hi, fact)
 
     def _of(self, oid: int, ref: ObjectRef, n: int, states: Mapping[int, dict[str, Json]]) -> Derived:
         name = (oid, n, ref.uid)
@@ -166,6 +224,18 @@ class Corrector:
         else:
             self._derived.move_to_end(name)
         return found
+
+
+def _turns(was: Iterable[tuple[int, int, Sides]], now: Sequence[tuple[int, int, Sides]]) -> Iterator[Turn]:
+    """How two tellings of one stretch differ, side by side: the facets that are gone, and those that are new."""
+    for since, until, mine in was:
+        for first, last, yours in now:
+            lo, hi = max(since, first), min(until, last)
+            if lo < hi:
+                for side, (before, after) in enumerate(zip(mine, yours, strict=True)):
+                    if before != after:
+                        gone = tuple(one for one in before if one not in after)
+                        yield lo, hi, side, gone, tuple(one for one in after if one not in before)
 
 
 def _as(ref: ObjectRef, uid: str | None) -> ObjectRef:

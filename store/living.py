@@ -2,20 +2,25 @@
 
 Heads are bounded: beyond `HEADS` the one longest not asked for is dropped, and read again from the ledger when its
 object changes. Facets are kept of every living object that takes part in a join, about 1 KB each, since a join must see
-all partners. Nothing here decides anything; that is `store.planner`.
+all partners; of ConfigMaps their values, of templates that read some their pod spec. Nothing here decides anything;
+that is `store.planner`.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
 from schema.canonical import Json, canonical
+from schema.identity import Key
+from schema.identity import oid as oid_of
 from schema.instants import MAX
+from store.derive.addresses import Lent
 from store.derive.facts import Facet, Named
 from store.derive.joins import JOINS
-from store.derive.sides import NOWHERE, Sides
+from store.derive.sides import NOWHERE, Shown, Sides, filled
 from store.rows import ChangeRow
 
 HEADS = 20_000
@@ -91,40 +96,81 @@ class Heads:
         self._heads.pop(oid, None)
 
 
+Moves = list[tuple[int, Sides, Sides]]
+"""Of objects by id, what each shows before and after."""
+
+
 class Facets:
-    """The facets of living objects, by side and bucket."""
+    """What living objects show: facets by side and bucket, who reads which ConfigMap, and what these hold."""
 
     def __init__(self) -> None:
         self._own: dict[int, Sides] = {}
         self._by: list[dict[tuple[str, ...], dict[int, Facet]]] = [defaultdict(dict) for _ in NOWHERE]
+        self._reading: dict[int, Shown] = {}
+        self._readers: dict[int, set[int]] = defaultdict(set)
+        self._lent: dict[int, Lent] = {}
 
     def of(self, oid: int) -> Sides:
         return self._own.get(oid, NOWHERE)
 
-    def put(self, oid: int, sides: Sides) -> None:
-        """What the object shows from now on; NOWHERE when it is gone."""
-        for side, (before, after) in enumerate(zip(self.of(oid), sides, strict=True)):
-            if before is not None and (after is None or before.bucket != after.bucket):
-                bucket = self._by[side][before.bucket]
+    def moves(self, oid: int, shown: Shown) -> Moves:
+        """Whose sides may be others once the object shows this: its own, and where it lends, those who read it."""
+        found = [(oid, self.of(oid), filled(shown, self._lender))]
+        if shown.lent != self._lent.get(oid):
+
+            def lender(config: Key) -> Lent | None:
+                number = oid_of(config)
+                return shown.lent if number == oid else self._lent.get(number)
+
+            for reader in sorted(self._readers.get(oid, ())):
+                found.append((reader, self.of(reader), filled(self._reading[reader], lender)))
+        return found
+
+    def put(self, oid: int, shown: Shown, moves: Moves | None = None) -> None:
+        """What the object shows from now on, nothing when it is gone; `moves` are those of this showing, if known."""
+        for one, before, after in self.moves(oid, shown) if moves is None else moves:
+            self._stand(one, before, after)
+        if oid in self._reading:
+            for config in self._reading.pop(oid).reads:
+                self._readers[oid_of(config)].discard(oid)
+        if shown.reads:
+            self._reading[oid] = shown
+            for config in shown.reads:
+                self._readers[oid_of(config)].add(oid)
+        if shown.lent is not None:
+            self._lent[oid] = shown.lent
+        elif oid in self._lent:
+            del self._lent[oid]
+
+    def _lender(self, config: Key) -> Lent | None:
+        return self._lent.get(oid_of(config))
+
+    def _stand(self, oid: int, was: Sides, sides: Sides) -> None:
+        if was == sides:
+            return
+        for side, (before, after) in enumerate(zip(was, sides, strict=True)):
+            if before == after:
+                continue
+            here = self._by[side]
+            for facet in before:
+                bucket = here[facet.bucket]
                 del bucket[oid]
                 if not bucket:
-                    del self._by[side][before.bucket]
-            if after is not None:
-                self._by[side][after.bucket][oid] = after
+                    del here[facet.bucket]
+            for facet in after:
+                here[facet.bucket][oid] = facet
         if any(sides):
             self._own[oid] = sides
         else:
             self._own.pop(oid, None)
 
-    def pairs(self, oid: int, side: int, facet: Facet | None) -> Named:
-        """The edges between a facet of this object and everybody living at the other side."""
+    def pairs(self, oid: int, side: int, facing: Iterable[Facet]) -> Named:
+        """The edges between facets of this object and everybody living at the other side."""
         found: Named = {}
-        facing = None if facet is None else self._by[side ^ 1].get(facet.bucket)
-        if facet is None or not facing:
-            return found
         match = JOINS[side >> 1].match
-        for other, theirs in facing.items():
-            if other != oid:
-                for fact in match(theirs, facet) if side & 1 else match(facet, theirs):
-                    found[fact.name] = fact
+        for facet in facing:
+            for other, theirs in self._by[side ^ 1].get(facet.bucket, {}).items():
+                if other != oid:
+                    for fact in match(theirs, facet) if side & 1 else match(facet, theirs):
+                        found[fact.name] = fact
         return found

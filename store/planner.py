@@ -24,7 +24,7 @@ from store.coverage import cover, coverage_id
 from store.derive.facts import Named
 from store.derive.reads import touches
 from store.derive.rules import facts_of
-from store.derive.sides import NOTHING, bucket_id, derived, sides_of
+from store.derive.sides import NOTHING, Facing, Sides, bucket_id, derived, readers_id, shown_by
 from store.edges import in_order
 from store.living import Chains, Facets, Head, Heads
 from store.rows import (
@@ -83,7 +83,7 @@ class Planner:
         self.position = reader.position(scope)[0]
         self.top = reader.top(scope)
         for oid, ref, n in reader.living(scope):
-            self._facets.put(oid, sides_of(ref, reader.content(oid, n)))
+            self._facets.put(oid, shown_by(ref, reader.content(oid, n)))
 
     def plan(self, record: Record, told: _State, seq: int, s: int) -> list[RowOp]:
         """Row operations for one record, not seen before, at log position `seq` and system time `s`.
@@ -218,22 +218,22 @@ class Planner:
         self, oid: int, head: Head, new: Head, ref: ObjectRef, state: _State | None, seq: int, s: int
     ) -> list[RowOp]:
         """The edges of the new state instead of those of the old, alone and with the living partners of today."""
-        old_facts, old_sides = self._facts(head, ref), self._facets.of(oid)
+        old_facts = self._facts(head, ref)
         now = NOTHING if state is None else derived(ref, state)
-        ops: list[RowOp] = []
+        ops: list[RowOp] = [Insert(BucketRow(readers_id(config), oid)) for config in now.shown.reads]
         # A new incarnation begins anew, whatever it has in common with the last one.
         again = head.uid != ref.uid
         turns = [(old_facts, {}), ({}, now.facts)] if again else [(old_facts, now.facts)]
-        for side, (mine, yours) in enumerate(zip(old_sides, now.sides, strict=True)):
-            if mine == yours and (mine is None or not again):
-                continue
-            before, after = self._facets.pairs(oid, side, mine), self._facets.pairs(oid, side, yours)
-            turns.extend([(before, {}), ({}, after)] if again else [(before, after)])
-            if yours is not None and (mine is None or mine.bucket != yours.bucket):
-                ops.append(Insert(BucketRow(bucket_id(side, yours), oid)))
-        for before, after in turns:
-            ops.extend(in_order(before, after, new.vf, seq, s))
-        self._facets.put(oid, now.sides)
+        moves = self._facets.moves(oid, now.shown)
+        for one, mine, yours in moves:
+            for side, before, after in _moved(mine, yours, again and one == oid):
+                stood = {facet.bucket for facet in mine[side]}
+                ops.extend(Insert(BucketRow(bucket_id(side, x), one)) for x in after if x.bucket not in stood)
+                gone, come = self._facets.pairs(one, side, before), self._facets.pairs(one, side, after)
+                turns.extend([(gone, {}), ({}, come)] if again else [(gone, come)])
+        for gone, come in turns:
+            ops.extend(in_order(gone, come, new.vf, seq, s))
+        self._facets.put(oid, now.shown, moves)
         new.facts = now.facts
         return ops
 
@@ -272,8 +272,8 @@ class Planner:
         self, oid: int, ref: ObjectRef, shift: Shift, states: dict[int, _State], seq: int, s: int
     ) -> Correction:
         correction = self._corrector.correct(oid, ref, shift, states, seq, s)
-        if correction.sides is not None:
-            self._facets.put(oid, correction.sides)
+        if correction.shown is not None:
+            self._facets.put(oid, correction.shown)
         self.top = max([self.top, *(row.vf for row in shift.gained)])
         return correction
 
@@ -290,6 +290,17 @@ class Planner:
             return [Supersede("change", row.seq, row.vf, row.seq, row.sf, s), Insert(fresh)]
         self._heads.drop(row.oid)
         return self._correct(row.oid, ref, self._corrector.shift_of(row, fresh, s), {}, seq, s).ops
+
+
+def _moved(mine: Sides, yours: Sides, again: bool) -> Iterator[tuple[int, Facing, Facing]]:
+    """The facets of each side that are gone, and those that are new or say something else; all of them `again`."""
+    if mine == yours and not again:
+        return
+    for side, (before, after) in enumerate(zip(mine, yours, strict=True)):
+        if again and (before or after):
+            yield side, before, after
+        elif before != after:
+            yield side, tuple(x for x in before if x not in after), tuple(x for x in after if x not in before)
 
 
 def _amended(row: ChangeRow, record: Amend, s: int) -> ChangeRow:

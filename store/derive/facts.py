@@ -72,14 +72,31 @@ class Clause(NamedTuple):
         return self.need <= labels and (not self.terms or _hold(self.terms, dict(labels)))
 
 
+class Address(NamedTuple):
+    """One host that a template names. `path` is the field of object `of` (key as text: the workload, or a ConfigMap)
+    that says so, `via` the field of the workload that takes it from there, `parts` the fields that were put into it by
+    `$(NAME)` or say its port, each as `OBJECT PATH`. `form`: see `store.derive.hosts.FORMS`."""
+
+    host: str
+    port: int | None
+    form: str
+    path: str
+    of: str
+    via: str = ""
+    parts: tuple[str, ...] = ()
+
+
 class Facet(NamedTuple):
-    """All that one side of a join needs to know of an object. Only facets of one bucket can match."""
+    """All that one side of a join needs to know of an object. Only facets of one bucket can match, and an object shows
+    at most one for each bucket. `said`: addresses that can be of the bucket's Service, and whether as one of its pods.
+    """
 
     bucket: tuple[str, ...]
     key: Key
     labels: frozenset[tuple[str, str]] = frozenset()
     clauses: tuple[Clause, ...] = ()
     facts: tuple[str, ...] = ()
+    said: tuple[tuple[Address, bool], ...] = ()
 
 
 def clause(name: str, terms: Iterable[Term], facts: tuple[tuple[str, str], ...] = ()) -> Clause:
@@ -117,10 +134,10 @@ class Side:
     """One side of a join: which types can stand there, and what a state of such a type shows."""
 
     accepts: Callable[[str], bool]
-    facet: Callable[[ObjectRef, State], Facet | None]
+    facets: Callable[[ObjectRef, State], tuple[Facet, ...]]
 
-    def __call__(self, ref: ObjectRef, state: State) -> Facet | None:
-        return self.facet(ref, state) if self.accepts(ref.type) else None
+    def __call__(self, ref: ObjectRef, state: State) -> tuple[Facet, ...]:
+        return self.facets(ref, state) if self.accepts(ref.type) else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +148,16 @@ class JoinRule:
     left: Side
     right: Side
     match: Callable[[Facet, Facet], list[EdgeFact]]
+
+
+def one(facet: Callable[[ObjectRef, State], Facet | None]) -> Callable[[ObjectRef, State], tuple[Facet, ...]]:
+    """A side that shows at most one facet."""
+
+    def facets(ref: ObjectRef, state: State) -> tuple[Facet, ...]:
+        found = facet(ref, state)
+        return () if found is None else (found,)
+
+    return facets
 
 
 def fact(

@@ -1,4 +1,5 @@
-"""Rules over two objects of one scope: label selectors, ownership over one step, revisions, definitions of kinds.
+"""Rules over two objects of one scope: label selectors, ownership over one step, revisions, definitions of kinds, and
+calls by name (`store.derive.calls`).
 
 Each side first becomes a facet: the little that the rule needs. Facets are compared only inside one bucket, and a
 change that leaves an object's facet as it was touches no pair. Taints against tolerations and joins across scopes are
@@ -13,6 +14,7 @@ from schema.canonical import Json
 from schema.identity import type_of
 from schema.kinds import class_of
 from schema.records import ObjectRef
+from store.derive.calls import RULE, alone, calls, service_facet
 from store.derive.facts import (
     Clause,
     EdgeFact,
@@ -26,6 +28,7 @@ from store.derive.facts import (
     controller_of,
     fact,
     maps,
+    one,
     owner_key,
     strings,
     text,
@@ -190,24 +193,30 @@ def _makes_pods(type_: str) -> bool:
     return class_of(type_) == "Workload"
 
 
+def _runs_something(type_: str) -> bool:
+    return type_ == "core/Pod" or _makes_pods(type_)
+
+
 def _defined(type_: str) -> bool:
     group = type_.partition("/")[0]
     return "." in group and group not in _BUILT_IN
 
 
-_POD_LABELS, _POD_OWNER = Side(_only("core/Pod"), _pod_labels), Side(_only("core/Pod"), _controlled_pod)
-_SELECTOR = Side(_only("core/Service", "policy/PodDisruptionBudget", "networking.k8s.io/NetworkPolicy"), _selector)
-_REVISION = Side(_only("apps/ReplicaSet"), _revision)
+_POD_LABELS, _POD_OWNER = Side(_only("core/Pod"), one(_pod_labels)), Side(_only("core/Pod"), one(_controlled_pod))
+_SELECTOR = Side(_only("core/Service", "policy/PodDisruptionBudget", "networking.k8s.io/NetworkPolicy"), one(_selector))
+_REVISION = Side(_only("apps/ReplicaSet"), one(_revision))
 
-_WEBHOOK, _NAMESPACE = Side(_only(*_WEBHOOKS), _webhooks), Side(_only("core/Namespace"), _namespace)
-_DEFINITION = Side(_only("apiextensions.k8s.io/CustomResourceDefinition"), _definition)
+_WEBHOOK, _NAMESPACE = Side(_only(*_WEBHOOKS), one(_webhooks)), Side(_only("core/Namespace"), one(_namespace))
+_DEFINITION = Side(_only("apiextensions.k8s.io/CustomResourceDefinition"), one(_definition))
+_SERVICE = Side(_only("core/Service"), one(service_facet))
 
 JOINS: tuple[JoinRule, ...] = (
     JoinRule("selects-pod@1", _SELECTOR, _POD_LABELS, _selects("pod")),
-    JoinRule("selects-template@1", _SELECTOR, Side(_makes_pods, _template_labels), _selects("template")),
-    JoinRule("runs-over@2", Side(_only("apps/ReplicaSet", "batch/Job"), _middle), _POD_OWNER, _runs),
+    JoinRule("selects-template@1", _SELECTOR, Side(_makes_pods, one(_template_labels)), _selects("template")),
+    JoinRule("runs-over@2", Side(_only("apps/ReplicaSet", "batch/Job"), one(_middle)), _POD_OWNER, _runs),
     JoinRule("succeeds@1", _REVISION, _REVISION, _succeeds),
     JoinRule("webhook-namespace@1", _WEBHOOK, _NAMESPACE, _constrains),
-    JoinRule("instance-of@1", Side(_defined, _custom), _DEFINITION, _instance_of),
+    JoinRule("instance-of@1", Side(_defined, one(_custom)), _DEFINITION, _instance_of),
+    JoinRule(RULE, Side(_runs_something, alone), _SERVICE, calls),
 )
 """Every rule over pairs."""

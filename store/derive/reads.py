@@ -32,6 +32,7 @@ _OF_CLASS: Mapping[str, tuple[str, ...]] = {
 }
 _OF_TYPE: Mapping[str, tuple[str, ...]] = {
     "apps/StatefulSet": ("/spec/replicas", "/spec/ordinals", "/spec/volumeClaimTemplates"),
+    "core/ConfigMap": ("/data",),
     "core/Namespace": ("/spec/finalizers",),
     "core/ServiceAccount": ("/imagePullSecrets",),
     "discovery.k8s.io/EndpointSlice": ("/endpoints", "/ports"),

@@ -1,7 +1,8 @@
 """All that one state says about edges: those it gives alone, and what it shows to each side of every join.
 
 The joins have two sides each; side `2 i` is the left of `JOINS[i]`, side `2 i + 1` its right, so that `side ^ 1` is the
-other. Who stands at the other sides, and when, is left to the planner.
+other. What a template shows as a caller also depends on the ConfigMaps that it reads: `filled` completes it for those
+that lend at some time. Who stands at the other sides, who lends, and when, is left to the planner.
 """
 
 from __future__ import annotations
@@ -10,23 +11,45 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from schema.canonical import canonical, hash64
+from schema.identity import Key
 from schema.records import ObjectRef
+from store.derive.addresses import Lender, Lent, Template, lent_by, template_of
+from store.derive.calls import RULE, call_facets, nobody
 from store.derive.facts import EdgeFact, Facet, Named, Side, State
 from store.derive.joins import JOINS
 from store.derive.rules import facts_of
 
-Sides = tuple[Facet | None, ...]
+Facing = tuple[Facet, ...]
+"""What an object shows to one side, a facet for each bucket that it stands in."""
+Sides = tuple[Facing, ...]
 _SIDES = tuple(side for rule in JOINS for side in (rule.left, rule.right))
-NOWHERE: Sides = (None,) * len(_SIDES)
+NOWHERE: Sides = ((),) * len(_SIDES)
 """What an object shows that takes part in no join."""
+CALLER = next(2 * number for number, rule in enumerate(JOINS) if rule.id == RULE)
+"""The side of those who call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a state shows to others: its facets, those of a caller left out where ConfigMaps have a say in them;
+    `template`, that caller's template; `lent`, what a ConfigMap holds."""
+
+    sides: Sides = NOWHERE
+    template: Template | None = None
+    lent: Lent | None = None
+
+    @property
+    def reads(self) -> tuple[Key, ...]:
+        """The ConfigMaps that decide with it what it shows."""
+        return () if self.template is None else self.template.configs
 
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """`facts`: the edges that a state gives alone; `sides`: its facet for each side of each join."""
+    """`facts`: the edges that a state gives alone; `shown`: what it shows to others."""
 
     facts: Named = field(default_factory=dict)
-    sides: Sides = NOWHERE
+    shown: Shown = field(default_factory=Shown)
 
 
 NOTHING = Derived()
@@ -34,18 +57,31 @@ NOTHING = Derived()
 
 
 def derived(ref: ObjectRef, state: State) -> Derived:
-    return Derived(facts_of(ref, state), sides_of(ref, state))
+    return Derived(facts_of(ref, state), shown_by(ref, state))
 
 
-def sides_of(ref: ObjectRef, state: State) -> Sides:
-    """The facet of a state for each side."""
+def shown_by(ref: ObjectRef, state: State) -> Shown:
+    lent = lent_by(ref, state)
     able = _able(ref.type)
     if not able:
-        return NOWHERE
-    found = list(NOWHERE)
+        return _NOTHING_SHOWN if lent is None else Shown(lent=lent)
+    found, template = list(NOWHERE), None
     for number, side in able:
-        found[number] = side.facet(ref, state)
-    return tuple(found)
+        if number != CALLER:
+            found[number] = side.facets(ref, state)
+        elif (template := template_of(ref, state)) is not None and not template.configs:
+            found[number], template = call_facets(template, nobody), None
+    return Shown(tuple(found), template, lent)
+
+
+def filled(shown: Shown, lender: Lender) -> Sides:
+    """The facets for each side while the ConfigMaps are those of the lender."""
+    if shown.template is None:
+        return shown.sides
+    return (*shown.sides[:CALLER], call_facets(shown.template, lender), *shown.sides[CALLER + 1 :])
+
+
+_NOTHING_SHOWN = NOTHING.shown
 
 
 @cache
@@ -54,17 +90,32 @@ def _able(type_: str) -> tuple[tuple[int, Side], ...]:
     return tuple((number, side) for number, side in enumerate(_SIDES) if side.accepts(type_))
 
 
-def meet(side: int, mine: Facet | None, other: Facet | None) -> Named:
-    """The edges between a facet at `side` and one at the other side of that join."""
-    if mine is None or other is None or mine.bucket != other.bucket:
-        return {}
-    left, right = (other, mine) if side & 1 else (mine, other)
-    return {fact.name: fact for fact in JOINS[side >> 1].match(left, right)}
+def meet(side: int, mine: Facing, others: Facing) -> Named:
+    """The edges between what one object shows at `side` and another at the other side of that join."""
+    match = JOINS[side >> 1].match
+    return {
+        fact.name: fact
+        for one in mine
+        for other in others
+        if one.bucket == other.bucket
+        for fact in (match(other, one) if side & 1 else match(one, other))
+    }
 
 
 def bucket_id(side: int, facet: Facet) -> int:
     """64-bit id of the bucket that a facet stands in at `side`."""
     return hash64("\n".join((JOINS[side >> 1].id, "right" if side & 1 else "left", *facet.bucket)))
+
+
+def readers_id(config: Key) -> int:
+    """64-bit id of the bucket of those who read a ConfigMap."""
+    return hash64(f"reads\n{config}")
+
+
+def buckets_of(shown: Shown) -> set[int]:
+    """Every bucket in which a state puts its object, whatever is lent to it."""
+    stands = {bucket_id(side, facet) for side, facing in enumerate(shown.sides) for facet in facing}
+    return stands | {readers_id(config) for config in shown.reads}
 
 
 def same(one: EdgeFact, two: EdgeFact) -> bool:

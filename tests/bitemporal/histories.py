@@ -13,6 +13,8 @@ KINDS = {
     "core/Pod": ("Pod", "Pod"),
     "core/Service": ("Service", "Service"),
     "apps/ReplicaSet": ("ReplicaSet", "Workload"),
+    "apps/Deployment": ("Deployment", "Workload"),
+    "core/ConfigMap": ("ConfigMap", "Config"),
 }
 
 
@@ -59,7 +61,15 @@ def _state(rng: random.Random, type_: str, name: str) -> dict:
         }
     if type_ == "core/Service":
         selector = {"app": rng.choice("ab")} if rng.random() < 0.8 else {}
-        return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": {"selector": selector}}
+        spec = {"selector": selector, **({"clusterIP": "None"} if rng.random() < 0.5 else {})}
+        return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec}
+    if type_ == "core/ConfigMap":
+        data = {"HOST": rng.choice(["s0", "s1", "nowhere"]), "PORT": rng.choice(["80", "81"])}
+        data |= {"app.conf": rng.choice(["# s0:80", "call s1:80\nand s0.shop.svc:82", "http://p0.s1/"])}
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
+    if type_ == "apps/Deployment":
+        template = {"metadata": {"labels": labels}, "spec": _callers(rng)}
+        return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": {"template": template}}
     owner = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -70,6 +80,18 @@ def _state(rng: random.Random, type_: str, name: str) -> dict:
     meta |= {"ownerReferences": [owner], "annotations": {"deployment.kubernetes.io/revision": rng.choice("12")}}
     template = {"metadata": {"labels": labels}, "spec": {"containers": []}}
     return {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": meta, "spec": {"template": template}}
+
+
+def _callers(rng: random.Random) -> dict:
+    """A pod spec whose addresses are its own, or those of one or two ConfigMaps."""
+    env = [{"name": "S_ADDR", "value": rng.choice(["s0:80", "s1.shop.svc", "p0.s0", "nowhere:1"])}]
+    if rng.random() < 0.5:
+        env += [{"name": "HOST", "valueFrom": {"configMapKeyRef": {"name": rng.choice(["c0", "c1"]), "key": "HOST"}}}]
+    if rng.random() < 0.7:
+        env += [{"name": "S_URL", "value": "http://$(HOST):$(PORT)/"}]
+    whole = [{"configMapRef": {"name": rng.choice(["c0", "c1"])}}] if rng.random() < 0.5 else []
+    volumes = [{"name": "v", "configMap": {"name": "c1"}}] if rng.random() < 0.4 else []
+    return {"containers": [{"name": "m", "env": env, "envFrom": whole}], "volumes": volumes}
 
 
 def random_history(seed: int, length: int) -> list[tuple[Record, int]]:
@@ -156,7 +178,7 @@ def random_history(seed: int, length: int) -> list[tuple[Record, int]]:
             patch = (
                 [{"op": "add", "path": "", "value": new}]
                 if state is None
-                else [{"op": "replace", "path": f"/{part}", "value": new[part]} for part in ("metadata", "spec")]
+                else [{"op": "replace", "path": f"/{part}", "value": new[part]} for part in new]
             )
             base = None if state is None else digest(state)
             out.append(

@@ -8,9 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from schema.canonical import canonical, digest
+from schema.identity import Key
 from schema.patch import apply
 from schema.records import Amend, Change, ObjectRef, Record, Retract, State
 from store.derive import JOINS, derive
+from store.derive.sides import filled, shown_by
 
 
 @dataclass(frozen=True)
@@ -98,12 +100,19 @@ class Oracle:
     def edges(self, at: int, known_at: int) -> set[tuple[str, str, str, str, bytes]]:
         objects = self.slice(at, known_at)
         facts = [fact for ref, state in objects.values() for fact in derive(ref, state)]
-        for rule in JOINS:
-            for left_key, (left_ref, left_state) in objects.items():
-                left = rule.left(left_ref, left_state)
-                for right_key, (right_ref, right_state) in objects.items():
-                    right = rule.right(right_ref, right_state)
-                    if left is None or right is None or left_key == right_key or left.bucket != right.bucket:
-                        continue
-                    facts.extend(rule.match(left, right))
+        configs = {
+            str(ref.key): state.get("data", {}) for ref, state in objects.values() if ref.type == "core/ConfigMap"
+        }
+
+        def lender(config: Key) -> dict | None:
+            return configs.get(str(config))
+
+        sides = {key: filled(shown_by(ref, state), lender) for key, (ref, state) in objects.items()}
+        for number, rule in enumerate(JOINS):
+            for left_key, mine in sides.items():
+                for right_key, theirs in sides.items():
+                    for left in mine[2 * number]:
+                        for right in theirs[2 * number + 1]:
+                            if left_key != right_key and left.bucket == right.bucket:
+                                facts.extend(rule.match(left, right))
         return {(fact.predicate, fact.src, fact.dst, fact.rule, canonical(fact.attrs)) for fact in facts}

@@ -56,9 +56,10 @@ def short(edges):
 def joined(left, right):
     edges = []
     for rule in JOINS:
-        a, b = rule.left(*left), rule.right(*right)
-        if a is not None and b is not None and a.bucket == b.bucket:
-            edges += rule.match(a, b)
+        for a in rule.left(*left):
+            for b in rule.right(*right):
+                if a.bucket == b.bucket:
+                    edges += rule.match(a, b)
     return edges
 
 
@@ -156,6 +157,8 @@ CRD = obj("apiextensions.k8s.io/v1", "CustomResourceDefinition", "holds.example.
         ("CONSTRAINS", WEBHOOKS, obj("v1", "Namespace", "a", None, meta={"labels": {"hook": "on"}}),
          obj("v1", "Namespace", "b", None)),
         ("INSTANCE_OF", obj("example.com/v1", "Hold", "h"), CRD, NONE),
+        ("CALLS", deployment("web", containers=[{**C, "args": ["--to=cart:8080"]}]), SERVICE,
+         obj("v1", "Service", "catalog")),
     ],
 )  # fmt: skip
 def test_a_pair_that_gives_it_and_one_that_does_not(predicate, left, right, other):

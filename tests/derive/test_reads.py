@@ -20,6 +20,8 @@ EXAMPLES = [given for given, _, _ in WANT.values()] + [
     obj("v1", "Service", "s", spec={"selector": {"app": "a"}}, status={"loadBalancer": {"ingress": [{"ip": "::1"}]}}),
     obj("v1", "PersistentVolume", "v", None, spec={"csi": {"volumeHandle": "h", "driver": "d"}}),
     obj("v1", "ServiceAccount", "sa", imagePullSecrets=[{"name": "pull"}]),
+    obj("v1", "ConfigMap", "c", data={"HOST": "cart"}),
+    deployment(containers=[{"name": "m", "env": [{"name": "A_ADDR", "value": "cart:80"}], "args": ["http://cart"]}]),
     obj("batch/v1", "CronJob", "c", spec={"jobTemplate": {"spec": {"template": {"spec": {"containers": []}}}}}),
     obj("apps/v1", "StatefulSet", "db", spec={
         "replicas": 2, "ordinals": {"start": 1}, "template": {"spec": {}},

@@ -9,11 +9,13 @@ from pathlib import Path
 from capture.kubernetes.replay import capture_file
 from capture.redact import Redactor
 from schema.canonical import canonical
+from schema.identity import Key
 from schema.patch import apply
 from schema.records import Change, ObjectRef, Record, State
 from store.derive import JOINS
+from store.derive.addresses import lent_by
 from store.derive.facts import EdgeFact
-from store.derive.sides import Derived, derived
+from store.derive.sides import Derived, derived, filled
 
 
 @cache
@@ -45,6 +47,10 @@ class World:
             whole = record.op in ("create", "observe")
             self.states[key] = (record.object, apply(None if whole else self.states[key][1], record.patch))
 
+    def _lender(self, config: Key) -> dict | None:
+        ref, state = self.states.get(str(config), (None, None))
+        return None if ref is None else lent_by(ref, state)
+
     def edges(self) -> list[tuple[str, ...]]:
         found: list[EdgeFact] = []
         buckets = defaultdict(list)
@@ -52,8 +58,8 @@ class World:
             if key not in self._derived:
                 self._derived[key] = derived(ref, state)
             found.extend(self._derived[key].facts.values())
-            for side, facet in enumerate(self._derived[key].sides):
-                if facet is not None:
+            for side, facing in enumerate(filled(self._derived[key].shown, self._lender)):
+                for facet in facing:
                     buckets[side >> 1, facet.bucket].append((side & 1, key, facet))
         for (rule, _), standing in buckets.items():
             for _, mine, left in (one for one in standing if one[0] == 0):
