@@ -67,9 +67,10 @@ class Template(NamedTuple):
 def template_of(ref: ObjectRef, state: State) -> Template | None:
     """The template of a workload or bare pod; None for what a workload made, which only repeats its maker."""
     controller = controller_of(state)
-    over = owner_key(ref, controller) if controller is not None else None
-    if over is not None and (ref.type == "core/Pod" or class_of(over.type) == "Workload"):
-        return None
+    if controller is not None:
+        over = owner_key(ref, controller)
+        if ref.type == "core/Pod" or (over is not None and class_of(over.type) == "Workload"):
+            return None
     spec = pod_spec(ref, state)
     if not isinstance(spec, dict):
         return None

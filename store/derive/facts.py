@@ -154,8 +154,7 @@ def one(facet: Callable[[ObjectRef, State], Facet | None]) -> Callable[[ObjectRe
     """A side that shows at most one facet."""
 
     def facets(ref: ObjectRef, state: State) -> tuple[Facet, ...]:
-        found = facet(ref, state)
-        return () if found is None else (found,)
+        return () if (found := facet(ref, state)) is None else (found,)
 
     return facets
 

@@ -94,16 +94,17 @@ def is_of_names_only(key: str) -> bool:
     return _NAMES_ONLY.search(key) is not None
 
 
-def in_value(text: str, field: str) -> list[Spot]:
+def in_value(text: str, field: str) -> tuple[Spot, ...]:
     """What the value of one field names, each host once for each port: a URL, a list, a DSN, a bare host. A value of
     several lines is read as a file."""
     text = text.strip()
-    if listens(field):
-        return []
-    if "\n" in text:
-        return list(in_file(text))
-    if len(text) > LONGEST_LINE:
-        return []
+    if listens(field) or (len(text) > LONGEST_LINE and "\n" not in text):
+        return ()
+    return in_file(text) if "\n" in text else _in_value(text, field)
+
+
+@lru_cache(maxsize=4096)  # Every rollout and every replica of a setting says the same again.
+def _in_value(text: str, field: str) -> tuple[Spot, ...]:
     if wants_host(field) and _ONE.fullmatch(text):
         found = [_spot(text, None, "host")]
     else:
@@ -111,7 +112,7 @@ def in_value(text: str, field: str) -> list[Spot]:
         if not found and wants_host(field):
             parts = [part for part in re.split(r"[,;\s]+", text) if part]
             found = [_spot(part, None, "host") for part in parts] if all(map(_ONE.fullmatch, parts)) else []
-    return _usable(found)
+    return tuple(_usable(found))
 
 
 @lru_cache(maxsize=256)
@@ -179,8 +180,9 @@ def _of_url(scheme: str, authority: str) -> Iterator[Spot]:
 
 
 def _spot(host: str, port: str | None, form: str) -> Spot:
-    explicit = any(target.explicit for target in candidates(host, ""))
-    return Spot(host, int(port) if port else None, "service name" if explicit else form)
+    if ".svc" in host and any(target.explicit for target in candidates(host, "")):
+        form = "service name"
+    return Spot(host, int(port) if port else None, form)
 
 
 def _usable(found: list[Spot]) -> list[Spot]:

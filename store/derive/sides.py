@@ -7,8 +7,8 @@ that lend at some time. Who stands at the other sides, who lends, and when, is l
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import cache
+from typing import NamedTuple
 
 from schema.canonical import canonical, hash64
 from schema.identity import Key
@@ -29,8 +29,7 @@ CALLER = next(2 * number for number, rule in enumerate(JOINS) if rule.id == RULE
 """The side of those who call."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(NamedTuple):
     """What a state shows to others: its facets, those of a caller left out where ConfigMaps have a say in them;
     `template`, that caller's template; `lent`, what a ConfigMap holds."""
 
@@ -44,15 +43,15 @@ class Shown:
         return () if self.template is None else self.template.configs
 
 
-@dataclass(frozen=True, slots=True)
-class Derived:
+class Derived(NamedTuple):
     """`facts`: the edges that a state gives alone; `shown`: what it shows to others."""
 
-    facts: Named = field(default_factory=dict)
-    shown: Shown = field(default_factory=Shown)
+    facts: Named
+    shown: Shown
 
 
-NOTHING = Derived()
+_NOTHING_SHOWN = Shown()
+NOTHING = Derived({}, _NOTHING_SHOWN)
 """What the absence of an object says."""
 
 
@@ -79,9 +78,6 @@ def filled(shown: Shown, lender: Lender) -> Sides:
     if shown.template is None:
         return shown.sides
     return (*shown.sides[:CALLER], call_facets(shown.template, lender), *shown.sides[CALLER + 1 :])
-
-
-_NOTHING_SHOWN = NOTHING.shown
 
 
 @cache
