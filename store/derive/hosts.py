@@ -37,7 +37,8 @@ _PAIR = re.compile(
 )
 _PORT_PAIR = re.compile(r"\bport\s{0,8}=\s{0,8}(\d{1,5})\b", re.IGNORECASE)
 _CLIENT = re.compile(
-    rf"\b(?:nc|ncat|telnet)(?:\s+-\S+)*\s+({_HOST})\s+(\d{{1,5}})\b|(?:^|\s)(?:-h|--host)[ =]({_HOST})(?=\s|$)"
+    rf"\b(?:nc|ncat|telnet)(?:\s+-\S+(?:\s+\d+)?)*\s+({_HOST})\s+(\d{{1,5}})\b"
+    rf"|(?:^|\s)(?:-h|--host)[ =]({_HOST})(?=\s|$)"
 )
 _COMMENT = ("#", "//", ";", "--", "<!--")
 

@@ -36,6 +36,7 @@ def spots(text: str, field: str = "X") -> list[tuple[str, int | None]]:
         ("Server=tcp:sql.data,1433;Database=x", [("sql.data", 1433)]),
         ("_grpc._tcp.cart.shop.svc.cluster.local", [("_grpc._tcp.cart.shop.svc.cluster.local", None)]),
         ("until nc -z db 5432; do sleep 1; done", [("db", 5432)]),
+        ("nc -z -w 30 kafka 9092", [("kafka", 9092)]),
         ("redis-cli -h redis ping", [("redis", None)]),
     ],
 )
