@@ -30,6 +30,7 @@ from store.derive.sides import (
     Sides,
     bucket_id,
     buckets_of,
+    changed,
     derived,
     filled,
     meet,
@@ -232,10 +233,8 @@ def _turns(was: Iterable[tuple[int, int, Sides]], now: Sequence[tuple[int, int, 
         for first, last, yours in now:
             lo, hi = max(since, first), min(until, last)
             if lo < hi:
-                for side, (before, after) in enumerate(zip(mine, yours, strict=True)):
-                    if before != after:
-                        gone = tuple(one for one in before if one not in after)
-                        yield lo, hi, side, gone, tuple(one for one in after if one not in before)
+                for side, before, after in changed(mine, yours):
+                    yield lo, hi, side, before, after
 
 
 def _as(ref: ObjectRef, uid: str | None) -> ObjectRef:

@@ -24,7 +24,7 @@ from store.coverage import cover, coverage_id
 from store.derive.facts import Named
 from store.derive.reads import touches
 from store.derive.rules import facts_of
-from store.derive.sides import NOTHING, Facing, Sides, bucket_id, derived, readers_id, shown_by
+from store.derive.sides import NOTHING, bucket_id, changed, derived, readers_id, shown_by
 from store.edges import in_order
 from store.living import Chains, Facets, Head, Heads
 from store.rows import (
@@ -226,7 +226,7 @@ class Planner:
         turns = [(old_facts, {}), ({}, now.facts)] if again else [(old_facts, now.facts)]
         moves = self._facets.moves(oid, now.shown)
         for one, mine, yours in moves:
-            for side, before, after in _moved(mine, yours, again and one == oid):
+            for side, before, after in changed(mine, yours, anew=again and one == oid):
                 stood = {facet.bucket for facet in mine[side]}
                 ops.extend(Insert(BucketRow(bucket_id(side, x), one)) for x in after if x.bucket not in stood)
                 gone, come = self._facets.pairs(one, side, before), self._facets.pairs(one, side, after)
@@ -290,17 +290,6 @@ class Planner:
             return [Supersede("change", row.seq, row.vf, row.seq, row.sf, s), Insert(fresh)]
         self._heads.drop(row.oid)
         return self._correct(row.oid, ref, self._corrector.shift_of(row, fresh, s), {}, seq, s).ops
-
-
-def _moved(mine: Sides, yours: Sides, again: bool) -> Iterator[tuple[int, Facing, Facing]]:
-    """The facets of each side that are gone, and those that are new or say something else; all of them `again`."""
-    if mine == yours and not again:
-        return
-    for side, (before, after) in enumerate(zip(mine, yours, strict=True)):
-        if again and (before or after):
-            yield side, before, after
-        elif before != after:
-            yield side, tuple(x for x in before if x not in after), tuple(x for x in after if x not in before)
 
 
 def _amended(row: ChangeRow, record: Amend, s: int) -> ChangeRow:

@@ -7,6 +7,7 @@ that lend at some time. Who stands at the other sides, who lends, and when, is l
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
@@ -78,6 +79,17 @@ def filled(shown: Shown, lender: Lender) -> Sides:
     if shown.template is None:
         return shown.sides
     return (*shown.sides[:CALLER], call_facets(shown.template, lender), *shown.sides[CALLER + 1 :])
+
+
+def changed(was: Sides, now: Sides, *, anew: bool = False) -> Iterator[tuple[int, Facing, Facing]]:
+    """Side by side the facets that are gone, and those that are new or say something else; `anew`: all of them."""
+    if was == now and not anew:
+        return
+    for side, (before, after) in enumerate(zip(was, now, strict=True)):
+        if anew and (before or after):
+            yield side, before, after
+        elif before != after:
+            yield side, tuple(x for x in before if x not in after), tuple(x for x in after if x not in before)
 
 
 @cache
