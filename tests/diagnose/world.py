@@ -16,6 +16,8 @@ from schema.instants import SECOND
 from schema.kinds import class_of
 from schema.records import Change, Evidence, FieldChange, ObjectRef, Valid
 from store.derive import JOINS, derive
+from store.derive.addresses import lent_by
+from store.derive.sides import filled, meet, shown_by
 from store.past import Edge, Recorded
 
 NOW = 10_000 * SECOND
@@ -117,18 +119,16 @@ class World:
             key: (told[-1][2], told[-1][1]) for key, told in self._told.items() if told[-1][1] is not None
         }  # fmt: skip
         facts = [fact for ref, state in living.values() for fact in derive(ref, state)]
-        for rule in JOINS:
-            left, right = (
-                [facet for ref, state in living.values() if (facet := side(ref, state)) is not None]
-                for side in (rule.left, rule.right)
-            )
-            facts += [
-                fact
-                for a in left
-                for b in right
-                if a.bucket == b.bucket and a.key != b.key
-                for fact in rule.match(a, b)
-            ]
+        lent = {key: lent_by(ref, state) for key, (ref, state) in living.items()}
+        shown = [filled(shown_by(ref, state), lent.get) for ref, state in living.values()]
+        facts += [
+            fact
+            for side in range(0, 2 * len(JOINS), 2)
+            for one in shown
+            for other in shown
+            if one is not other
+            for fact in meet(side, one[side], other[side + 1]).values()
+        ]
         edges = [
             Edge(one.predicate, parse_key(one.src), parse_key(one.dst), one.attrs, one.basis, one.confidence, one.rule,
                  None, NOW * 2)
