@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from diagnose.check import Check, Finding
-from diagnose.checks import services, symptoms
+from diagnose.checks import config, containers, services, symptoms
 from diagnose.slices import Slice
 
-CHECKS: tuple[Check, ...] = (*services.CHECKS, *symptoms.CHECKS)
+CHECKS: tuple[Check, ...] = (*services.CHECKS, *config.CHECKS, *containers.CHECKS, *symptoms.CHECKS)
 """In the order in which they are documented."""
 
 READS = frozenset(type_ for one in CHECKS for type_ in (*one.reads, *one.also))
@@ -26,7 +26,7 @@ class Unknown:
 
 
 def run(slice_: Slice, checks: Iterable[Check] = CHECKS) -> tuple[list[Finding], list[Unknown]]:
-    """What the checks find, mechanisms first, then by object; and which of them can say nothing."""
+    """What the checks find, mechanisms first, of these what a recorded change made so; and which can say nothing."""
     found: list[Finding] = []
     unknown: list[Unknown] = []
     for one in checks:
@@ -38,5 +38,5 @@ def run(slice_: Slice, checks: Iterable[Check] = CHECKS) -> tuple[list[Finding],
     return sorted(found, key=_order), unknown
 
 
-def _order(one: Finding) -> tuple[str, str, str, str]:
-    return one.check.says, str(one.found.key), one.check.id, one.found.sentence
+def _order(one: Finding) -> tuple[str, bool, str, str, str]:
+    return one.check.says, not one.found.made, str(one.found.key), one.check.id, one.found.sentence
