@@ -7,10 +7,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from diagnose.check import Check, Finding
-from diagnose.checks import config, containers, services, symptoms
+from diagnose.checks import admission, config, containers, scheduling, services, symptoms
 from diagnose.slices import Slice
 
-CHECKS: tuple[Check, ...] = (*services.CHECKS, *config.CHECKS, *containers.CHECKS, *symptoms.CHECKS)
+CHECKS: tuple[Check, ...] = (
+    *services.CHECKS,
+    *config.CHECKS,
+    *containers.CHECKS,
+    *scheduling.CHECKS,
+    *admission.CHECKS,
+    *symptoms.CHECKS,
+)
 """In the order in which they are documented."""
 
 READS = frozenset(type_ for one in CHECKS for type_ in (*one.reads, *one.also))

@@ -127,15 +127,18 @@ class Slice:
         """The other ends of what ends at an object, each once; only of these types, where some are given."""
         return list(dict.fromkeys(one.src for one in self.into(key, predicate) if not types or one.src.type in types))
 
+    @cached_property
+    def _controllers(self) -> dict[Key, Key]:
+        owns = (one for one in self.edges if one.predicate == "OWNS" and one.attrs.get("controller") is True)
+        return {one.dst: one.src for one in owns}
+
     def root(self, key: Key) -> Key:
         """The top of an object's chain of controllers; the object itself where nothing controls it."""
         seen = {key}
-        while True:
-            over = next((one.src for one in self.into(key, "OWNS") if one.attrs.get("controller") is True), None)
-            if over is None or over in seen:
-                return key
+        while (over := self._controllers.get(key)) is not None and over not in seen:
             seen.add(over)
             key = over
+        return key
 
     # -- evidence
 

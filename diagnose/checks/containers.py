@@ -132,7 +132,7 @@ def container_cannot_start(slice_: Slice) -> Iterator[Found]:
 def out_of_memory(slice_: Slice) -> Iterator[Found]:
     told: set[tuple[Key, str]] = set()
     for pod, state in slice_.of(POD):
-        for path, name, ended in _ended(state):
+        for path, name, ended in endings(state):
             root = slice_.root(pod)
             if text(ended, "reason") != "OOMKilled" or (root, name) in told:
                 continue
@@ -160,7 +160,7 @@ def out_of_memory(slice_: Slice) -> Iterator[Found]:
             yield Found(root, sentence, tuple(cited), tuple(made), (pod,), since=killed[0].at if killed else None)
 
 
-def _ended(pod: State) -> Iterator[tuple[str, str, State]]:
+def endings(pod: State) -> Iterator[tuple[str, str, State]]:
     """(path, container, how it ended) of each container of a living pod that has ended, now or before."""
     if not lives(pod):
         return
@@ -200,12 +200,12 @@ def _less(before: object, after: object) -> bool:
 def crash_loop(slice_: Slice) -> Iterator[Found]:
     told: set[tuple[Key, str]] = set()
     for pod, state in slice_.of(POD):
-        endings = {name: ended for _, name, ended in _ended(state)}
+        ends = {name: ended for _, name, ended in endings(state)}
         for path, name, waiting in waits(state):
             root = slice_.root(pod)
             if text(waiting, "reason") != _CRASH or (root, name) in told:
                 continue
-            if text(endings.get(name), "reason") == "OOMKilled" or _probed(slice_, pod, "Liveness"):
+            if text(ends.get(name), "reason") == "OOMKilled" or _probed(slice_, pod, "Liveness"):
                 continue
             told.add((root, name))
             below = ("command", "args", "image", "env", "envFrom", "volumeMounts", "securityContext", "workingDir")
@@ -215,7 +215,7 @@ def crash_loop(slice_: Slice) -> Iterator[Found]:
             made = [*made, *_configured(slice_, root, began[0].at if began else slice_.at)]
             made = [one for one in made if one.rows]
             cited = [Cited(pod, f"{path}.reason", _CRASH)]
-            if ended := endings.get(name):
+            if ended := ends.get(name):
                 code = ended.get("exitCode")
                 cited.append(Cited(pod, f"status.containerStatuses[name={name}].lastState.terminated.exitCode", code))
             newest = tuple(sorted(made, key=lambda one: (one.at, one.recorded.seq))[-1:])
