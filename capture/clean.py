@@ -38,7 +38,7 @@ class CleanTexts:
     def judge(self, spelled: bytes) -> Judgement:
         """What can be said of the value in this canonical spelling."""
         readable = _readable(spelled)
-        if readable is None:
+        if readable is None or (b'"kind":"Secret"' in spelled and b'ata":' in spelled):
             return Judgement(False, [])
         texts = readable.split(b'"')[1::2]
         fresh: list[bytes] = []
@@ -89,11 +89,12 @@ def _plain(text: bytes) -> str:
 
 
 def _hides(text: bytes, field: bool, spelled: bytes) -> bool:
-    """Whether the text is the name of a secret field, or stands as `name` beside a `value`: keys are sorted, so that
-    one would follow the other before `valueFrom` or the end of the map."""
+    """Whether the text is the name of a secret field, or may stand as `name` or `key` beside a `value`: keys are
+    sorted, so that a value would follow its name before `valueFrom` or the end of the map."""
     if field and b'"' + text + b'":' in spelled:
         return True
     said = b'"name":"' + text + b'"'
-    if said not in spelled:
-        return False
-    return spelled.count(said) != spelled.count(said + b',"valueFrom":') + spelled.count(said + b"}")
+    if said in spelled and spelled.count(said) != spelled.count(said + b',"valueFrom":') + spelled.count(said + b"}"):
+        return True
+    said = b'"key":"' + text + b'"'
+    return said in spelled and spelled.count(said) != spelled.count(said + b',"name":') + spelled.count(said + b"}")

@@ -14,65 +14,94 @@ from importlib.resources import files
 
 _TABLE = tomllib.loads(files("schema").joinpath("tables/redaction.toml").read_text(encoding="utf-8"))
 
+MASK = re.compile(r"hmac:[0-9a-f]{16}")
+"""A fingerprint in one word."""
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A form of credentials. Texts without one of `needles` need no search; `harmless`: harmless values stay."""
+    """A form of credentials. Texts without one of `needles` need no search; `harmless`: harmless values stay; `named`:
+    it is a credential only under the name of one."""
 
     pattern: re.Pattern[str]
     needles: tuple[str, ...]
     harmless: bool
+    named: bool
 
     def may_be_in(self, text: str) -> bool:
-        return any(needle in text for needle in self.needles)
+        for needle in self.needles:  # noqa: SIM110  Much faster than any(), and asked of every text.
+            if needle in text:
+                return True
+        return False
 
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """A flag whose next or glued word is a credential; surely so where one of `clients` is called."""
+    """A flag whose next or glued word is a credential; surely so where one of `clients` is called. `after`: of the word
+    only what follows this mark. `others`: programs to which the flag says something else; where no client is called and
+    none of them, what comes next is hidden if it is like no file."""
 
     flag: str
     clients: frozenset[str]
-    in_shell: re.Pattern[str]
+    after: str
+    others: frozenset[str]
+
+    def is_likely(self, word: str, called: frozenset[str]) -> bool:
+        """Whether the word is a credential although no client is called."""
+        return bool(self.others) and not self.others & called and word[:1] not in ("/", ".", "=")
 
 
-def _any(section: str, flags: re.RegexFlag = re.IGNORECASE) -> re.Pattern[str]:
-    return re.compile("|".join(f"(?:{entry['pattern']})" for entry in _TABLE[section]), flags)
+def _union(entries: list[dict[str, str]]) -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{entry['pattern']})" for entry in entries), re.IGNORECASE)
 
 
-_NAME = _any("name")
-_FIELD = _any("field")
-_HARMLESS = _any("harmless")
-_ADDRESS = _any("address")
+def _shape(entry: dict[str, str]) -> Shape:
+    pattern = re.compile(entry["pattern"], re.MULTILINE | (re.IGNORECASE if entry.get("ignore_case") else re.NOFLAG))
+    return Shape(pattern, tuple(entry["needles"]), bool(entry.get("harmless")), "name" in pattern.groupindex)
+
+
+_NAME = _union(_TABLE["name"])
+_NAME_NEEDLES = tuple(sorted({needle for one in _TABLE["name"] for needle in one["needles"]}))
+_PLACE = _union([one for one in _TABLE["name"] if "place" in one])
+_LITERAL = _union([one for one in _TABLE["name"] if "place" not in one])
+_EXACT = _union(_TABLE["exact"])
+_FIELD = _union(_TABLE["field"])
+_REFERENCE = _union(_TABLE["reference"])
+_HARMLESS = _union(_TABLE["harmless"])
+_EVER = _union([one for one in _TABLE["harmless"] if "ever" in one])
+_ADDRESS = _union(_TABLE["address"])
 _POINTERS = [(re.compile(one["pattern"], re.IGNORECASE), re.compile(one["values"])) for one in _TABLE["pointer"]]
 
-SHAPES = tuple(
-    Shape(
-        re.compile(entry["pattern"], re.IGNORECASE if entry.get("ignore_case") else re.NOFLAG),
-        tuple(entry["needles"]),
-        entry.get("harmless", False),
-    )
-    for entry in _TABLE["shape"]
-)
+SHAPES = tuple(map(_shape, _TABLE["shape"]))
 FLAGS = tuple(
-    Flag(
-        entry["flag"],
-        frozenset(entry["clients"]),
-        re.compile(rf"(?P<kept>(?<!\S){re.escape(entry['flag'])}\s{{0,4}}[\"']?)(?P<secret>[^\s\"']+)"),
-    )
-    for entry in _TABLE["argument"]
+    Flag(one["flag"], frozenset(one["clients"]), one.get("after", ""), frozenset(one.get("others", [])))
+    for one in _TABLE["argument"]
 )
-SECRET_FLAG_IN_SHELL = re.compile(
-    rf"(?P<kept>(?<!\S)--?(?=[\w.-]{{0,64}}?(?:{_NAME.pattern}))[\w.-]{{1,128}}\s{{1,4}}[\"']?)(?P<secret>[^\s\"'-][^\s\"']*)",
-    re.IGNORECASE,
+CLIENTS = re.compile(
+    rf"(?<![\w-])(?:{'|'.join(sorted({re.escape(name) for flag in FLAGS for name in flag.clients}))})"
+    r"\s(?:[^\n]{0,1024}?\s)?-"
 )
+"""Where a text calls one of the programs whose flags are known."""
+
 LONG_FLAG = re.compile(r"[a-z][a-z0-9.-]*\Z|[a-z][A-Za-z0-9._-]*=")
 """What a word after one dash is called, if it is a flag of its own and no value glued to a letter."""
 
+ASSIGNMENT = re.compile(
+    rf"(?<![\w.-])(?=[\w.-]*?(?:{_NAME.pattern}))(?P<name>[\w.-]++)(?:\\{{0,8}}[\"'])?\]?(?P<mark>[ \t]{{0,8}}"
+    rf"(?::=|=>|==|[=:：]{{1,2}}(?!//))[ \t]{{0,8}})(?:[!&][\w!.-]{{0,64}}[ \t]{{1,8}}){{0,2}}",
+    re.IGNORECASE,
+)
+"""What is set under the name of a credential, up to where its value begins."""
+
 
 def makes_secret(name: str) -> bool:
-    """Whether a value under this name of a variable, flag or key is a credential. Remembers nothing."""
-    return _NAME.search(name) is not None
+    """Whether a value under this name of a variable, flag or key is a credential; of a text, whether such a name can be
+    in it. Remembers nothing."""
+    lower = name.lower()
+    for needle in _NAME_NEEDLES:
+        if needle in lower:
+            return _NAME.search(name) is not None
+    return False
 
 
 is_secret_name = lru_cache(65_536)(makes_secret)
@@ -98,9 +127,19 @@ SECRET_FIELDS = _SecretFields()
 """The same for what is surely the name of a field."""
 
 
-def is_harmless(value: str) -> bool:
-    """Whether no name makes this value a secret."""
-    return _HARMLESS.fullmatch(value) is not None
+def is_reference(field: str) -> bool:
+    """Whether what such a field holds says where a credential lies."""
+    return _REFERENCE.search(field) is not None
+
+
+def is_exact(name: str) -> bool:
+    """Whether under this name even a number is a credential."""
+    return _EXACT.search(name) is not None
+
+
+def is_harmless(value: str, name: str = "") -> bool:
+    """Whether no name, or not this one, makes this value a secret."""
+    return (_EVER if name and _EXACT.search(name) else _HARMLESS).fullmatch(value) is not None
 
 
 def is_pointer(name: str, value: str) -> bool:
@@ -111,3 +150,12 @@ def is_pointer(name: str, value: str) -> bool:
 def is_address(value: str) -> bool:
     """Whether of this value under a secret name only the credential in it need be hidden."""
     return _ADDRESS.fullmatch(value) is not None
+
+
+def stays(name: str, value: str) -> bool:
+    """Whether a value under the name of a credential is none, or what was one has been hidden already."""
+    if MASK.fullmatch(value) or is_harmless(value, name) or is_pointer(name, value):
+        return True
+    if not is_address(value):
+        return False
+    return "hmac:" in value or (_PLACE.search(name) is not None and _LITERAL.search(name) is None)

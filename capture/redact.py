@@ -9,35 +9,41 @@ text with anything to hide is never kept.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hmac
 import re
 from collections.abc import Callable
 
+from capture.arguments import Arguments, programs
 from capture.certificates import described, is_description
 from capture.clean import CleanTexts
 from capture.patterns import (
     FLAGS,
-    LONG_FLAG,
+    MASK,
     SECRET_FIELDS,
-    SECRET_FLAG_IN_SHELL,
-    SHAPES,
-    is_address,
+    is_exact,
     is_harmless,
-    is_pointer,
+    is_reference,
     is_secret_name,
     makes_secret,
+    stays,
 )
+from capture.texts import Texts, decoded
 from schema.canonical import Json, canonical
 
-_MASK = re.compile(r"hmac:[0-9a-f]{16}")
+_LENGTH = re.compile(r"<=(?:16|32|64|128|256|512|[1-9][0-9]{3,9})")
 _PLAIN = re.compile(r"[0-9a-fTZ:.+-]*\Z")
 """Times, addresses, digests, uids: letters of which no shape could be made."""
 _ROOM = 16_000_000  # Characters of clean texts that are remembered.
 _BARE = frozenset({"apiVersion", "kind"})
 _FLAGS = tuple(flag.flag for flag in FLAGS)
-_SENTENCES = frozenset({"args", "command"})
+_SENTENCES = ("args", "Args", "command", "Command", "script", "entrypoint")
+"""How fields that hold command lines are called, or end."""
+_VALUES = frozenset({"value", "plain", "plaintext", "literal", "data", "content"})
+"""How a credential is called in a map that stands under its name."""
+_NAMING = frozenset({"name", "namespace", "uid", "generateName", "creationTimestamp", "deletionTimestamp"})
+"""Of the metadata: who an object is, and when it was."""
+_OPEN = frozenset({"metadata", "type", "immutable"})
+"""Of a Secret: what is no secret."""
 
 
 class Redactor:
@@ -50,7 +56,9 @@ class Redactor:
         self.key_id = hmac.digest(key, b"key id", "sha256").hex()[:8]
         self._clean: set[str] = set()
         self._leaves: set[str] = set()
-        self._texts = CleanTexts(self._is_inert)
+        self._proofs = CleanTexts(self._is_inert)
+        self._texts = Texts(self.fingerprint)
+        self._arguments = Arguments(self._texts, self.fingerprint)
         self._room = _ROOM
 
     def redact(self, obj: dict[str, Json], type: str) -> dict[str, Json]:
@@ -62,24 +70,17 @@ class Redactor:
         canonical spelling if that is at hand, often shows that there is nothing, many times faster than a walk."""
         if name in _BARE:
             return value
-        if name == "metadata":
-            return self._metadata(value)
-        if type == "core/Secret" and name in ("data", "stringData"):
-            if isinstance(value, dict) and not _is_mask(value):
-                return _each(value, self._secret)
-            return self._fingerprint(value)
-        if type == "core/ConfigMap" and isinstance(value, dict):
-            if name == "data":
-                return _each(value, self._named)
-            if name == "binaryData":
-                return _each(value, self._binary)
+        if type == "core/Secret" and name not in _OPEN:
+            return self._secrets(value)
+        if type == "core/ConfigMap" and name in ("data", "binaryData") and isinstance(value, dict):
+            return _each(value, self._named if name == "data" else self._binary)
         if isinstance(value, dict | list):
             if spelled is None or SECRET_FIELDS[name]:
-                return self._walk(value, name)
-            judged = self._texts.judge(spelled)
-            fresh = value if judged.proven else self._walk(value, name)
+                return self._section(value, name)
+            judged = self._proofs.judge(spelled)
+            fresh = value if judged.proven else self._section(value, name)
             if judged.fresh:
-                self._texts.learn(judged, spelled if fresh is value else canonical(fresh))
+                self._proofs.learn(judged, spelled if fresh is value else canonical(fresh))
             return fresh
         return self._leaf(value, name) if isinstance(value, str) else value
 
@@ -88,7 +89,7 @@ class Redactor:
         if text in self._clean or _PLAIN.match(text):
             return text
         fresh = self._shaped(text)
-        if fresh != text:
+        if fresh is not text:
             return fresh
         self._spend(len(text))
         self._clean.add(text)
@@ -96,70 +97,91 @@ class Redactor:
 
     def fingerprint(self, text: str) -> str:
         """A keyed fingerprint of a whole text, in one word."""
-        return text if _MASK.fullmatch(text) else "hmac:" + self._mac(text.encode("utf-8", "surrogatepass"))
+        return text if MASK.fullmatch(text) else "hmac:" + self._mac(text.encode("utf-8", "surrogatepass"))
 
     # -- places
 
-    def _metadata(self, meta: Json) -> Json:
-        if not isinstance(meta, dict):
-            return meta
-        annotations = meta.get("annotations")
-        if not isinstance(annotations, dict):
-            return meta
-        cleaned = _each(annotations, self._annotation)
-        return meta if cleaned is annotations else {**meta, "annotations": cleaned}
+    def _section(self, value: dict[str, Json] | list[Json], name: str) -> Json:
+        if name == "metadata" and isinstance(value, dict):
+            return _each(value, lambda part, inner: inner if part in _NAMING else self._value(part, inner))
+        return self._walk(value, name)
 
-    def _annotation(self, _: str, value: Json) -> Json:
+    def _value(self, name: str, value: Json) -> Json:
+        """Any value under the name of a field."""
+        if name == "annotations" and isinstance(value, dict):
+            return _each(value, self._annotation)
+        if isinstance(value, str):
+            return self._leaf(value, name)
+        return self._walk(value, name) if isinstance(value, dict | list) else value
+
+    def _annotation(self, name: str, value: Json) -> Json:
         if not isinstance(value, str):
-            return value
-        if value.lstrip()[:1] in ("{", "[") and '"kind"' in value and '"apiVersion"' in value:
-            return self.fingerprint(value)  # A copy of an object.
-        return self.redact_text(value)
+            return self._value(name, value)
+        if _is_copy(value):
+            return self.fingerprint(value)
+        return self._leaf(value, name.rpartition("/")[2])
+
+    def _secrets(self, value: Json) -> Json:
+        """What a Secret holds."""
+        if isinstance(value, dict) and not _is_mask(value):
+            return _each(value, self._secret)
+        return value if value is None else self._fingerprint(value)
 
     def _secret(self, _: str, value: Json) -> Json:
-        told = described(base64.b64decode(value)) if isinstance(value, str) and _is_base64(value) else None
+        body = decoded(value) if isinstance(value, str) else None
+        told = None if body is None else described(body)
         return self._fingerprint(value) if told is None else told
 
     def _binary(self, name: str, value: Json) -> Json:
         """What base64 of a ConfigMap holds is judged as its text would be; NULs between letters are no disguise."""
-        if not isinstance(value, str) or not _is_base64(value):
+        body = decoded(value) if isinstance(value, str) else None
+        if body is None:
             return self._named(name, value)
-        text = base64.b64decode(value).replace(b"\0", b"").decode("latin-1")
+        text = body.replace(b"\0", b"").decode("latin-1")
         return value if self._named(name, text) is text else self._fingerprint(value)
 
     def _named(self, name: str, value: Json) -> Json:
         """A value under a name: hidden whole where the name says so, else only what has the shape of a credential."""
         if not isinstance(value, str):
             return value if _is_mask(value) else self._fingerprint(value)
-        if _MASK.fullmatch(value):
+        if MASK.fullmatch(value):
             return value
-        if not is_secret_name(name) or is_harmless(value) or is_pointer(name, value):
+        if not is_secret_name(name) or stays(name, value):
             return self.redact_text(value)
         fresh = self._shaped(value)
-        return fresh if "hmac:" in fresh and is_address(value) else self._fingerprint(value)
+        return fresh if stays(name, fresh) else self._fingerprint(value)
+
+    def _shaped(self, text: str) -> str:
+        """The text without what it says of credentials, kept nowhere; the same text where there is nothing."""
+        fresh = self._texts.hidden(self._arguments.script(text))
+        return text if fresh == text else fresh
 
     def _is_inert(self, text: str) -> bool:
         """Whether this text is clean wherever it stands, and hides nothing after it as a flag would."""
         if text[:1] == "-" and (text.startswith(_FLAGS) or makes_secret(text)):
             return False
-        return _PLAIN.match(text) is not None or self._argument(text, frozenset()) == text
+        if _PLAIN.match(text):
+            return True
+        if _is_copy(text) or self._arguments.word(text) != text:
+            return False
+        return not makes_secret(text) or self._shaped(text) is text
 
     def _walk(self, node: dict[str, Json] | list[Json], field: str) -> Json:
         """Every text below `node`, which is the value of `field`. This is where capture spends its time."""
         clean = self._leaves
         if isinstance(node, dict):
             out = node
-            if "name" in node and isinstance(node.get("value"), str):
+            if "value" in node and ("name" in node or "key" in node):
                 out = self._pair(node)
             for name, value in out.items():
                 if isinstance(value, str):
                     if value in clean and not SECRET_FIELDS[name]:
                         continue
-                    fresh = self._leaf(value, name)
-                elif isinstance(value, list) and name in _SENTENCES:
-                    fresh = self._arguments(value, _programs(node))
+                    fresh = self._leaf(value, "" if SECRET_FIELDS[name] and is_reference(field) else name)
                 elif isinstance(value, dict | list):
-                    fresh = self._walk(value, name)
+                    fresh = self._below(name, value, node)
+                elif type(value) is int and SECRET_FIELDS[name] and is_exact(name):
+                    fresh = self._fingerprint(value)
                 else:
                     continue
                 if fresh is not value:
@@ -170,7 +192,7 @@ class Redactor:
         items: list[Json] | None = None
         for index, item in enumerate(node):
             if isinstance(item, str):
-                fresh = item if item in clean and not SECRET_FIELDS[field] else self._leaf(item, field)
+                fresh = self._leaf(item, field)
             elif isinstance(item, dict | list):
                 fresh = self._walk(item, field)
             else:
@@ -180,94 +202,55 @@ class Redactor:
                 items[index] = fresh
         return node if items is None else items
 
+    def _below(self, name: str, value: dict[str, Json] | list[Json], node: dict[str, Json]) -> Json:
+        """A map or list under the name of a field of `node`."""
+        if isinstance(value, list):
+            if not name.endswith(_SENTENCES):
+                return self._walk(value, name)
+            first = node.get("command") if name == "args" else None
+            whole = [*first, *value] if isinstance(first, list) else value
+            said = [
+                one for key, part in node.items() if key.endswith(_SENTENCES) and isinstance(part, list) for one in part
+            ]
+            fresh = self._arguments.words(whole, programs(said))[len(whole) - len(value) :]
+            return self._walk(value if fresh == value else fresh, name)
+        if _is_mask(value):
+            return value
+        if name == "annotations":
+            return _each(value, self._annotation)
+        if name in ("data", "stringData") and node.get("kind") == "Secret":
+            return self._secrets(value)
+        if SECRET_FIELDS[name]:
+            return _each(value, lambda key, inner: self._value(name if key in _VALUES else key, inner))
+        return self._walk(value, name)
+
     def _pair(self, node: dict[str, Json]) -> dict[str, Json]:
         """A name and its value side by side, as in env."""
-        name, value = node["name"], node["value"]
-        if isinstance(name, str):
+        name, value = node["name"] if "name" in node else node["key"], node["value"]
+        if isinstance(name, str) and isinstance(value, str):
             fresh = self._named(name, value)
             if fresh is not value:
                 return {**node, "value": fresh}
         return node
 
     def _leaf(self, value: str, name: str) -> Json:
-        if SECRET_FIELDS[name] and value:
+        if value in self._leaves and not SECRET_FIELDS[name]:
+            return value
+        if value and SECRET_FIELDS[name]:
             told = described(value.encode("utf-8", "replace"))
             if told is not None:
                 return told
-            return value if is_harmless(value) or _MASK.fullmatch(value) else self._fingerprint(value)
+            return value if is_harmless(value, name) or MASK.fullmatch(value) else self._fingerprint(value)
+        if name.endswith(_SENTENCES):
+            return self._arguments.word(value)
         short = len(value) < 12 and "://" not in value and "=" not in value
         fresh = value if short else self.redact_text(value)
-        if fresh is value:
+        if fresh is value and self._is_inert(value):
             self._spend(len(value))
             self._leaves.add(value)
         return fresh
 
-    # -- arguments
-
-    def _arguments(self, items: list[Json], programs: frozenset[str]) -> list[Json]:
-        out: list[Json] = []
-        before = ""  # The flag whose value comes next, if it is a credential.
-        for item in items:
-            if not isinstance(item, str):
-                out.append(item)
-                before = ""
-                continue
-            if before and not item.startswith("-"):
-                stays = is_harmless(item) or is_pointer(before, item) or not _is_value(before, item, programs)
-                out.append(item if stays else self.fingerprint(item))
-                before = ""
-                continue
-            out.append(self._argument(item, programs))
-            asks = item.startswith("-") and "=" not in item
-            before = item if asks and (is_secret_name(item) or any(item == flag.flag for flag in FLAGS)) else ""
-        return out if out != items else items
-
-    def _argument(self, item: str, programs: frozenset[str]) -> str:
-        if any(blank in item for blank in " \n\t"):
-            item = self._hide(SECRET_FLAG_IN_SHELL, item, harmless=True)
-            words = frozenset(item.replace("/", " ").split())
-            for flag in FLAGS:
-                if flag.clients & words:
-                    item = self._hide(flag.in_shell, item, harmless=True)
-            return self._shaped(item)
-        name, mark, value = item.partition("=")
-        if mark and is_secret_name(name):
-            if is_harmless(value) or is_pointer(name, value):
-                return self._shaped(item)
-            fresh = self._shaped(value)
-            return f"{name}={fresh if 'hmac:' in fresh and is_address(value) else self.fingerprint(value)}"
-        for flag in FLAGS:
-            glued = item.removeprefix(flag.flag) if item.startswith(flag.flag) else ""
-            called = flag.clients & programs
-            if glued and not is_harmless(glued) and (called or not LONG_FLAG.match(glued)):
-                return flag.flag + self.fingerprint(glued) if _is_value(flag.flag, glued, programs) else item
-        return self._shaped(item)
-
     # -- masks
-
-    def _hide(self, pattern: re.Pattern[str], text: str, *, harmless: bool) -> str:
-        """The text with what the pattern finds masked: the group `secret`, or all of it."""
-        parts = "secret" in pattern.groupindex
-
-        def masked(found: re.Match[str]) -> str:
-            secret = found["secret"] if parts else None
-            if secret is None:
-                return self.fingerprint(found[0])
-            if harmless and is_harmless(secret):
-                return found[0]
-            start = found.start()
-            before, after = found.start("secret") - start, found.end("secret") - start
-            return found[0][:before] + self.fingerprint(secret) + found[0][after:]
-
-        return pattern.sub(masked, text)
-
-    def _shaped(self, text: str) -> str:
-        """The text without shapes of credentials, kept nowhere."""
-        fresh = text
-        for shape in SHAPES:
-            if shape.may_be_in(fresh):
-                fresh = self._hide(shape.pattern, fresh, harmless=shape.harmless)
-        return fresh if fresh != text else text
 
     def _spend(self, length: int) -> None:
         """Makes room for one more remembered text."""
@@ -299,33 +282,14 @@ def _each(values: dict[str, Json], hide: Callable[[str, Json], Json]) -> dict[st
     return out
 
 
-def _programs(container: dict[str, Json]) -> frozenset[str]:
-    """The last path segments of every word of a container's command and arguments."""
-    found = (container.get(name) for name in _SENTENCES)
-    words = (word for part in found if isinstance(part, list) for word in part if isinstance(word, str))
-    return frozenset(word.rpartition("/")[2] for word in words)
-
-
-def _is_value(flag: str, word: str, programs: frozenset[str]) -> bool:
-    """Whether a word at this flag is a credential: `-p` may make directories where no client is called, `-a` is one of
-    its clients only."""
-    for one in FLAGS:
-        if one.flag == flag:
-            return bool(one.clients & programs) or (flag == "-p" and word[:1] not in ("/", ".", "="))
-    return True
-
-
-def _is_base64(value: str) -> bool:
-    try:
-        base64.b64decode(value, validate=True)
-    except (binascii.Error, ValueError):
-        return False
-    return True
+def _is_copy(text: str) -> bool:
+    """Whether a text is a copy of an object."""
+    return text.lstrip()[:1] in ("{", "[") and '"kind"' in text and '"apiVersion"' in text
 
 
 def _is_mask(value: Json) -> bool:
     if isinstance(value, dict) and value.keys() == {"redacted", "length"}:
-        return _MASK.fullmatch(str(value["redacted"])) is not None
+        return bool(MASK.fullmatch(str(value["redacted"])) and _LENGTH.fullmatch(str(value["length"])))
     return is_description(value)
 
 
