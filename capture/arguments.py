@@ -22,6 +22,7 @@ _WORD = re.compile(
     re.DOTALL,
 )
 _AROUND = re.compile(r"\\{0,8}[\"']|`|\$\(")
+_SUBSTITUTIONS = ("`", "$(")
 _END = re.compile(r"[\n;&|]")
 _CONTINUED = re.compile(r"\\\r?\n")
 _NAME = re.compile(r"[\w.\[\]-]{1,256}\Z")
@@ -60,25 +61,33 @@ class Arguments:
         """One word, or a line for a shell."""
         name, mark, value = item.partition("=")
         blank = any(one in item for one in " \n\t`")
-        if (
-            mark
-            and _NAME.match(name)
-            and is_secret_name(name)
-            and (not blank or name[:1] == "-" or _WORD.fullmatch(item))
-        ):
+        alone = not blank or _WORD.fullmatch(item) is not None
+        named = mark != "" and _NAME.match(name) is not None
+        if named and is_secret_name(name) and (alone or name[:1] == "-"):
             return f"{name}={self._value(name, value, depth)}"
-        if blank:
+        glued = self._glued(item, called, depth, alone) if item[:1] == "-" else None
+        if glued is not None:
+            return glued
+        if not alone:
             return self._whole(self.line(item, depth), depth)
+        before, bare, after = _opened(value if named else item)
+        if blank and (named or before in _SUBSTITUTIONS):
+            inside = f"{before}{self.line(bare, depth + 1)}{after}"
+            return self._whole(f"{name}={inside}" if named else inside, depth)
         slashed = _SLASHED.fullmatch(item)
         if slashed is not None and is_exact(slashed["name"]):
             return f"{slashed['name']}:{self._value(slashed['name'], slashed['secret'], depth)}"
+        return self._whole(item, depth)
+
+    def _glued(self, item: str, called: frozenset[str], depth: int, alone: bool) -> str | None:
+        """A flag and what is glued to it; None if it is no flag that asks for a credential."""
         for flag in FLAGS:
             glued = item.removeprefix(flag.flag) if item.startswith(flag.flag) else ""
             if flag.flag[:2] == "--":
                 glued = glued[1:] if glued[:1] == "=" else ""
-            if glued and (flag.clients & called or (not flag.after and not LONG_FLAG.match(glued))):
+            if glued and (flag.clients & called or (alone and not flag.after and not LONG_FLAG.match(glued))):
                 return item.removesuffix(glued) + self._asked(flag.flag, glued, called, depth)
-        return self._whole(item, depth)
+        return None
 
     def _whole(self, text: str, depth: int) -> str:
         """The text, hidden in as a text; what is a part of another is hidden with the other."""
@@ -107,7 +116,7 @@ class Arguments:
     def _value(self, name: str, value: str, depth: int) -> str:
         """What is set under the name of a credential."""
         before, bare, after = _opened(value)
-        if before in ("`", "$("):
+        if before in _SUBSTITUTIONS:
             return before + self.line(bare, depth + 1) + after
         fresh = bare if stays(name, bare) else self._texts.hidden(bare)
         if stays(name, fresh):
@@ -124,7 +133,7 @@ class Arguments:
             if one.flag != flag or not (one.clients & called or one.is_likely(bare, called)):
                 continue
             user, mark, rest = bare.partition(one.after) if one.after else ("", "", bare)
-            rest = rest.strip("\\\"'")
+            rest = rest.strip("\\\"' ")
             if not rest or is_harmless(rest) or is_pointer(flag, rest):
                 return word
             return before + user + mark + self._fingerprint(rest) + after

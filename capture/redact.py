@@ -57,7 +57,7 @@ class Redactor:
         self._clean: set[str] = set()
         self._leaves: set[str] = set()
         self._proofs = CleanTexts(self._is_inert)
-        self._texts = Texts(self.fingerprint)
+        self._texts = Texts(self.fingerprint, self._script)
         self._arguments = Arguments(self._texts, self.fingerprint)
         self._room = _ROOM
 
@@ -151,9 +151,12 @@ class Redactor:
         fresh = self._shaped(value)
         return fresh if stays(name, fresh) else self._fingerprint(value)
 
+    def _script(self, text: str) -> str:
+        return self._arguments.script(text)
+
     def _shaped(self, text: str) -> str:
         """The text without what it says of credentials, kept nowhere; the same text where there is nothing."""
-        fresh = self._texts.hidden(self._arguments.script(text))
+        fresh = self._texts.hidden(text)
         return text if fresh == text else fresh
 
     def _is_inert(self, text: str) -> bool:

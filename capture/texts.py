@@ -56,15 +56,16 @@ def decoded(value: str) -> bytes | None:
 
 
 class Texts:
-    """Hides in texts with the masks of `fingerprint`."""
+    """Hides in texts with the masks of `fingerprint`; `script` hides in the command lines of a text."""
 
-    def __init__(self, fingerprint: Callable[[str], str]) -> None:
+    def __init__(self, fingerprint: Callable[[str], str], script: Callable[[str], str]) -> None:
         self._fingerprint = fingerprint
+        self._script = script
 
     def hidden(self, text: str, depth: int = 0, *, command: bool = False) -> str:
         """The text without credentials; the same text where there are none. `command`: a line for a shell, in which a
         value ends with its word."""
-        fresh = text
+        fresh = text if command else self._script(text)
         naming = makes_secret(text)
         for shape in SHAPES:
             if (naming or not shape.named) and shape.may_be_in(fresh):

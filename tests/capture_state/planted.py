@@ -328,6 +328,7 @@ HARMLESS_TEXTS = {  # Annotations, messages, lines and words that must come thro
     "lease": '{"holderIdentity":"orders-7d9f8b6c5-x2x4z_5b7a2c1e-3d4f-4a6b-8c9d-0e1f2a3b4c5d","leaseDurationSeconds":15}',
     "certificate": "-----BEGIN CERTIFICATE-----\nMIIBhTCCASugAwIBAgIQIRi6zePL6mKjOipn+dNuaTAKBggqhkjOPQQDAjASMRAw\n-----END CERTIFICATE-----",
     "public key": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl deploy@shop",
+    "flag and port in one word": "-p 8080 -x y",
     "sentence": "The password is rotated every 90 days; the token lives for an hour.",
     "sentence with a colon": "Secret: see the vault. Password: ask the team.",
     "todo": "token: rotate monthly",
