@@ -71,3 +71,18 @@ def test_every_command_is_in_the_readme() -> None:
     for command in app.registered_commands:
         name = command.name or command.callback.__name__
         assert f" {name}" in readme, name
+
+
+def test_every_rule_of_redaction_is_documented_with_its_example() -> None:
+    page = (ROOT / "docs/redaction.md").read_text()
+    table = tomllib.loads((ROOT / "schema/tables/redaction.toml").read_text())
+    headings = {
+        "name": "name", "exact": "name of a password", "field": "field", "reference": "field that refers",
+        "harmless": "harmless value", "pointer": "name and value", "address": "address", "shape": "shape",
+        "argument": "flag",
+    }  # fmt: skip
+    assert headings.keys() == table.keys()
+    for section, heading in headings.items():
+        rows = re.search(rf"^\| {heading} \|.*\n\|---.*\n((?:\|.*\n)+)", page, re.MULTILINE)
+        assert rows is not None, heading
+        assert re.findall(r"^\| ([^|]+) \| `", rows[1], re.MULTILINE) == [entry["id"] for entry in table[section]]

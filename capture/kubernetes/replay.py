@@ -6,6 +6,7 @@ The same file always gives the same records in the same order; which log they go
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -45,7 +46,7 @@ class Replay:
         last = self.header.started
         for line in self._lines:
             if isinstance(line, BadLine):
-                self.bad.append(line)
+                self.bad.append(replace(line, reason=self._redactor.redact_text(line.reason)))
                 last = max(last, line.t or last)
                 for record in self._reflector.miss(line, last):
                     yield record, last
