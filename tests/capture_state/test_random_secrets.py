@@ -168,7 +168,7 @@ NAMES = st.sampled_from(
     [
         "name", "image", "imageID", "secretName", "secretRef", "keyRef", "tokenReviewer", "passwordPolicy",
         "checksum", "uid",
-        "resourceVersion", "message", "value", "key", "path", "host", "annotations", "labels", "args", "command", "env",
+        "resourceVersion", "message", "key", "path", "host", "annotations", "labels", "args", "command", "env",
         "publicKey", "maxTokens", "kind", "status", "data", "partitionKey", "secretKeyRef", "configMapRef", "hash",
         "bypass",
     ]
