@@ -7,17 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from diagnose.check import Check, Finding
-from diagnose.checks import admission, config, containers, scheduling, services, symptoms
+from diagnose.checks import access, admission, config, containers, routes, scaling, scheduling, services, symptoms
 from diagnose.slices import Slice
 
-CHECKS: tuple[Check, ...] = (
-    *services.CHECKS,
-    *config.CHECKS,
-    *containers.CHECKS,
-    *scheduling.CHECKS,
-    *admission.CHECKS,
-    *symptoms.CHECKS,
-)
+_MODULES = (services, routes, config, containers, scheduling, admission, access, scaling, symptoms)
+
+CHECKS: tuple[Check, ...] = tuple(one for module in _MODULES for one in module.CHECKS)
 """In the order in which they are documented."""
 
 READS = frozenset(type_ for one in CHECKS for type_ in (*one.reads, *one.also))

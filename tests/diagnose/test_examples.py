@@ -5,9 +5,19 @@ from __future__ import annotations
 import pytest
 
 from diagnose.catalogue import CHECKS
-from tests.diagnose import cases_admission, cases_config, cases_containers, cases_scheduling
+from tests.diagnose import (
+    cases_access,
+    cases_admission,
+    cases_config,
+    cases_containers,
+    cases_routes,
+    cases_scaling,
+    cases_scheduling,
+)
 
-MODULES = (cases_admission, cases_config, cases_containers, cases_scheduling)
+MODULES = (
+    cases_access, cases_admission, cases_config, cases_containers, cases_routes, cases_scaling, cases_scheduling,
+)  # fmt: skip
 CASES = [each for module in MODULES for each in module.CASES]
 ELSEWHERE = {"service-selects-nothing", "service-port-unserved", "service-selects-strangers"}
 """Checks whose examples need more than a verdict: tests of their own."""
