@@ -7,10 +7,22 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from diagnose.check import Check, Finding
-from diagnose.checks import access, admission, config, containers, routes, scaling, scheduling, services, symptoms
+from diagnose.checks import (
+    access,
+    admission,
+    calls,
+    config,
+    containers,
+    policies,
+    routes,
+    scaling,
+    scheduling,
+    services,
+    symptoms,
+)
 from diagnose.slices import Slice
 
-_MODULES = (services, routes, config, containers, scheduling, admission, access, scaling, symptoms)
+_MODULES = (services, calls, policies, routes, config, containers, scheduling, admission, access, scaling, symptoms)
 
 CHECKS: tuple[Check, ...] = tuple(one for module in _MODULES for one in module.CHECKS)
 """In the order in which they are documented."""

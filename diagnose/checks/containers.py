@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 
 from diagnose.check import Cited, Found, check
+from diagnose.checks.services import SERVICE
 from diagnose.checks.symptoms import waits
 from diagnose.slices import GRACE, Made, Slice
 from diagnose.templates import JOB, POD, WORKLOADS, containers, lives, place, quantity, ready, spec_of
@@ -24,6 +25,7 @@ IMAGE_REASONS = frozenset(
 )  # fmt: skip
 _CRASH = "CrashLoopBackOff"
 _LATELY = 1800 * SECOND
+_SOON = 600 * SECOND
 _SLOW = 60 * SECOND
 """How long a probe that nobody touched may fail, or an init container run, before it is told."""
 _MISSING = re.compile(r"couldn't find key|not found", re.IGNORECASE)
@@ -118,9 +120,10 @@ def container_cannot_start(slice_: Slice) -> Iterator[Found]:
 
 
 @check(
-    "out-of-memory", reads=(POD,), also=WORKLOADS,
+    "out-of-memory", reads=(POD,), also=(*WORKLOADS, SERVICE),
     when="a container was killed for want of memory, lately or again and again, even if it runs again now",
-    why="it needs more than its limit allows: it will be killed again",
+    why="it needs more than its limit allows, be it that the limit was lowered, that it was changed, or that a new "
+    "caller came shortly before: it will be killed again",
     silent=(
         "it was killed before the recording, or longer than half an hour ago, and is ready now",
         "the pod has another limit than its template, which webhook-rewrites tells",
@@ -153,11 +156,26 @@ def out_of_memory(slice_: Slice) -> Iterator[Found]:
                     slice_, pod, *(f"{_part(name)}.{each}" for each in ("image", "command", "args", "env"))
                 )
                 made = [one for one in made if one.rows]
+            kills = [one.vf for one in slice_.past.changes(pod) if any(map(_by_memory, one.change.fields))]
+            since = min(kills, default=killed[0].at if killed else None)
+            made = made or _came(slice_, root, slice_.at if since is None else since)
             cited = [Cited(pod, f"{path}.reason", "OOMKilled")]
             if there:
                 cited.insert(0, Cited(root, f"{there[0]}.resources.limits.memory", limit))
             sentence = f"container {name} was killed for want of memory, its limit is {limit or 'the node'}"
-            yield Found(root, sentence, tuple(cited), tuple(made), (pod,), since=killed[0].at if killed else None)
+            yield Found(root, sentence, tuple(cited), tuple(made), (pod,), since=since)
+
+
+def _came(slice_: Slice, root: Key, until: int) -> list[Made]:
+    """The newest caller of a workload that came shortly before an instant: what it asks may be more than there is."""
+    found = [
+        made
+        for service in slice_.sources(root, "SELECTS", SERVICE)
+        for edge in slice_.into(service, "CALLS")
+        for made in slice_.created(edge.src)
+        if until - _SOON <= made.at <= until
+    ]
+    return sorted(found, key=lambda one: one.at)[-1:]
 
 
 def endings(pod: State) -> Iterator[tuple[str, str, State]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from diagnose.checks import containers as rules
 from tests.diagnose.cases import Cases
-from tests.diagnose.kit import container, deployment, pod, replica_set
+from tests.diagnose.kit import container, deployment, pod, replica_set, service
 from tests.diagnose.world import World, obj, owned
 
 
@@ -73,6 +73,14 @@ again, one = world(
 )
 again.put(one | {"status": one["status"] | calm}, ago=20)
 MEMORY.find(again, "Deployment/cart", "Deployment/cart")  # it runs again, and will be killed again
+FLOOD = obj(
+    "batch/v1",
+    "Job",
+    "flood",
+    spec=deployment(spec={"containers": [container(env=[{"name": "CART_ADDR", "value": "cart:80"}])]})["spec"],
+)
+flooded, _ = world(TIGHT, status=waits("CrashLoopBackOff", last=KILLED))
+MEMORY.find(flooded.put(service()).put(FLOOD, ago=90), "Deployment/cart", "Job/flood")
 MEMORY.quiet(
     world(TIGHT, status=calm, ready=True, born=None)[0],  # of old
     world(TIGHT, status=waits("CrashLoopBackOff", last={"terminated": {"reason": "Error", "exitCode": 1}}))[0],

@@ -8,6 +8,7 @@ from diagnose.catalogue import CHECKS
 from tests.diagnose import (
     cases_access,
     cases_admission,
+    cases_calls,
     cases_config,
     cases_containers,
     cases_routes,
@@ -16,7 +17,8 @@ from tests.diagnose import (
 )
 
 MODULES = (
-    cases_access, cases_admission, cases_config, cases_containers, cases_routes, cases_scaling, cases_scheduling,
+    cases_access, cases_admission, cases_calls, cases_config, cases_containers, cases_routes, cases_scaling,
+    cases_scheduling,
 )  # fmt: skip
 CASES = [each for module in MODULES for each in module.CASES]
 ELSEWHERE = {"service-selects-nothing", "service-port-unserved", "service-selects-strangers"}
